@@ -36,7 +36,7 @@ guests: setup ## build the backends and put the changed ones into backends/
 
 demo: guests ## talk to the scripted demo agent in this terminal; needs no key
 	cargo build --bins
-	@mkdir -p target/demo && cd target/demo && ../debug/aetheel console --backend demo
+	@scripts/demo
 
 install: guests ## build a release and install it with its backends; PREFIX=~/.local
 	cargo build --release --bins
@@ -52,7 +52,7 @@ language: guests ## the same for one of them; LANG=c
 
 test: guests languages ## run the tests of the guests and the host that need no real agent, no browser and no other toolchain
 	@scripts/postgres
-	@scripts/bubblewrap
+	@scripts/test-programs
 	@scripts/registry
 	$(GUEST_CARGO) test --workspace
 	cargo test
@@ -74,11 +74,12 @@ chaos-cluster: guests ## three machines for one bot under load: kills, sleep, cu
 	@scripts/postgres
 	FAULTS=$${FAULTS:-1000} CHANNELS=$${CHANNELS:-100} cargo test --test integration gateway::chaos_cluster -- --nocapture
 
-check: setup ## formatting, lints, prose, documentation, dependencies: what CI insists on
+check: guests ## formatting, lints, prose, documentation, dependencies: what CI insists on
 	scripts/commit-msg --self-test
 	scripts/prose --self-test
 	scripts/prose --check
 	scripts/house --check
+	scripts/components --check
 	cargo fmt --all --check
 	$(GUEST_CARGO) fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check

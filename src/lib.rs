@@ -24,7 +24,7 @@ pub use aetheel_kit as kit;
 pub use aetheel_model::{
     access, agent, audit, baseline, budget, clock, config, event, exit, extension, figures,
     finding, fold, framing, id, lease, lines, markdown, observed, plain, policy, prompt, queue,
-    redact, schedule, split, supervisor, table,
+    redact, schedule, shown_time, split, supervisor, table,
 };
 pub use aetheel_oci as oci;
 pub use aetheel_otel as otel;

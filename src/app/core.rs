@@ -8,12 +8,12 @@ use super::audit;
 use super::cluster::ClusterNode;
 use super::process::GatewayProcess;
 use super::shutdown::{DELIVERY_GRACE, leave_agents, leave_holder};
+use super::tool_server::ToolService;
 use super::webhooks::WebhookService;
 use crate::config::Config;
 use crate::dispatch::Dispatcher;
 use crate::process::holder::HeldLauncher;
 use crate::startup::DrainHandle;
-use crate::web::tool_server::ToolServer;
 use crate::workspace::Workspace;
 
 /// Parts that exist from the first recovered event to the end.
@@ -27,7 +27,7 @@ pub(super) struct Core {
     pub(super) held: Option<HeldLauncher>,
     pub(super) place: Option<ClusterNode>,
     /// Answers agents until the program ends.
-    pub(super) _tool_server: Option<ToolServer>,
+    pub(super) _tool_server: Option<ToolService>,
 }
 
 impl Core {

@@ -9,6 +9,7 @@ use super::cluster::ClusterNode;
 use super::signals::Signals;
 use super::webhooks::WebhookService;
 use super::{audit, hooks};
+use crate::cli::exit;
 use crate::discord::GatewayListener;
 use crate::dispatch::Dispatcher;
 use crate::process::holder::HeldLauncher;
@@ -36,7 +37,9 @@ pub(super) struct Shutdown {
 }
 
 impl Shutdown {
-    /// Leaves running agents to the holder and waiting events to the next start. Then exits.
+    /// Leaves running agents to the holder and waiting events to the next start. Then exits. A node
+    /// of a cluster without running turns leaves the cluster, unless a service manager starts it
+    /// again.
     ///
     /// Waits for the hook `shutdown` before. A second signal ends that wait, a third one exits at
     /// once.
@@ -59,7 +62,7 @@ impl Shutdown {
             }
         }
         let (dispatcher, stop_limit, code) = (dispatcher.clone(), self.stop_limit, self.code);
-        let Self { listening, webhooks, guard, held, place: _kept_until_the_exit, .. } = self;
+        let Self { listening, webhooks, guard, held, place, workspace, .. } = self;
         let rest = async {
             if let Some(lane) = &hook {
                 // The next start cannot continue the hook `shutdown`.
@@ -69,6 +72,11 @@ impl Shutdown {
             tracing::info!("shutdown: discord is closed");
             webhooks.close().await;
             guard.close().await;
+            // After the last deliveries, so that only turns with agents count.
+            let is_idle = dispatcher.observer.stats().running == 0;
+            if let Some(place) = place.filter(|_| is_idle && code == exit::OK) {
+                place.leave(workspace.folder()).await;
+            }
             leave_holder(held).await;
             audit::close("continue").await;
         };

@@ -126,10 +126,11 @@ impl Connected {
         let router = place.as_ref().map(|place| place.router(&workspace));
         let (dispatcher, guard) = prepared.dispatcher(Arc::new(discord.clone()), router);
         let state = workspace.folder().join("state");
-        let tool_server = tool_server::open(&config, &dispatcher, Some(&state)).await;
+        let tool_server =
+            tool_server::open(&config, &dispatcher, Some(&state), held.as_ref()).await;
         dispatcher.recovery.restore_agents().await;
         let saved = match &mut place {
-            Some(place) => place.recover(&dispatcher.recovery).await,
+            Some(place) => place.recover(&dispatcher.recovery, &dispatcher.transfer).await,
             None => dispatcher.recovery.recover().await,
         };
         if saved && let Some(held) = &held {

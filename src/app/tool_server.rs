@@ -1,19 +1,30 @@
-//! Starts the MCP server for tools of the host, on the same port as the previous gateway process, so
-//! that agents which outlived that process can continue to call the tools.
+//! Starts the MCP server for tools of the host, and the relay that agents connect to if the holder
+//! has none.
 
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
+use tempfile::TempDir;
+
 use crate::config::Config;
-use crate::disk::replace;
 use crate::dispatch::Dispatcher;
 use crate::plain::with_causes;
+use crate::process::holder::HeldLauncher;
+use crate::process::tool_relay::{REQUEST_NUMBER, ToolRelay, listen_for_relay};
+use crate::turn::ToolEndpoints;
 use crate::web::tool_server::ToolServer;
 
-/// The file with the port, in the folder of the state.
-const PORT_FILE: &str = "tool-server.md";
-
-/// The beginning of the line with the port.
-const PORT: &str = "- port: ";
+/// The running server. Dropping it closes it.
+#[derive(Debug)]
+pub struct ToolService {
+    /// The address that agents connect to.
+    pub address: SocketAddr,
+    _server: ToolServer,
+    _relay: Option<ToolRelay>,
+    /// The folder of the socket of a program without a state folder.
+    _folder: Option<TempDir>,
+}
 
 /// Starts the server. Returns `None` if the operator allows no tool, or if the server cannot start,
 /// which is logged. `state` is the folder of the gateway's state, or `None` for a program whose
@@ -22,36 +33,50 @@ pub async fn open(
     config: &Config,
     dispatcher: &Dispatcher,
     state: Option<&Path>,
-) -> Option<ToolServer> {
+    holder: Option<&HeldLauncher>,
+) -> Option<ToolService> {
     if config.host_tools.is_empty() {
         return None;
     }
-    let file = state.map(|state| state.join(PORT_FILE));
-    let saved = file.as_ref().and_then(|file| std::fs::read_to_string(file).ok());
-    let port =
-        saved.and_then(|text| text.lines().find_map(|line| line.strip_prefix(PORT)?.parse().ok()));
     let endpoints = dispatcher.tool_endpoints.clone();
-    let server = match ToolServer::open(port, endpoints.clone()).await {
-        Ok(server) => server,
+    match ToolService::start(&endpoints, state, holder).await {
+        Ok(service) => {
+            tracing::debug!(address = %service.address, "the tool server is ready");
+            endpoints.set_address(service.address);
+            Some(service)
+        }
         Err(error) => {
             let error = with_causes(&error);
             tracing::error!(
                 error,
-                "cannot start the tool server on 127.0.0.1; agents get no host tools until the next start; hint: HOST_TOOLS=none, if they are not needed"
+                "cannot start the tool server; agents get no host tools until the next start; hint: HOST_TOOLS=none, if they are not needed"
             );
             endpoints.set_unavailable();
-            return None;
+            None
         }
-    };
-    tracing::debug!(address = %server.address, "the tool server is ready");
-    if let Some(file) = file.filter(|_| port != Some(server.address.port()))
-        && let Err(error) = replace(&file, port_file(&server).as_bytes())
-    {
-        tracing::warn!(%error, file = %file.display(), "cannot save the port of the tool server; after a restart, running agents cannot call host tools");
     }
-    Some(server)
 }
 
-fn port_file(server: &ToolServer) -> String {
-    format!("# The tool server\n\n{PORT}{}\n", server.address.port())
+impl ToolService {
+    async fn start(
+        endpoints: &ToolEndpoints,
+        state: Option<&Path>,
+        holder: Option<&HeldLauncher>,
+    ) -> io::Result<Self> {
+        let folder = match state {
+            Some(_) => None,
+            None => Some(tempfile::tempdir()?),
+        };
+        let state = state.or(folder.as_ref().map(TempDir::path)).unwrap_or(Path::new("."));
+        let server = ToolServer::open(listen_for_relay(state)?, REQUEST_NUMBER, endpoints.clone());
+        let (port, relay) = match holder.and_then(HeldLauncher::tool_port) {
+            Some(port) => (port, None),
+            None => {
+                let relay = ToolRelay::open(state).await?;
+                (relay.port, Some(relay))
+            }
+        };
+        let address = (Ipv4Addr::LOCALHOST, port).into();
+        Ok(Self { address, _server: server, _relay: relay, _folder: folder })
+    }
 }

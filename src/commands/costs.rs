@@ -1,5 +1,6 @@
 //! `aetheel costs`: prints the costs of turns.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 
 use jiff::civil::Date;
@@ -9,11 +10,11 @@ use serde_json::{Value, json};
 
 use crate::budget::{BudgetCap, ProjectedPeriod, SpentTurn, what_if};
 use crate::cli::exit;
-use crate::config::LogFormat;
+use crate::config::{LogFormat, nearest};
 use crate::plain::short_line;
 use crate::startup::settings::OperatorSettings;
 use crate::telemetry;
-use crate::terminal::{self, fail};
+use crate::terminal::{self, fail, print_stderr};
 use crate::workspace::costs::{CostSum, Costs, LaneCosts, top};
 use crate::workspace::{CostSheet, FinishedTurns, TurnLine};
 
@@ -54,6 +55,9 @@ pub(super) async fn run(settings: OperatorSettings, days: u16, form: CostsFormat
         CostsFormat::WhatIf(cap) => {
             let add = |all: &mut Vec<SpentTurn>, line: TurnLine| all.extend(line.spent());
             let spent = turns.days(from, to, Vec::new(), add).await;
+            for line in unknown_names(&cap, &spent) {
+                print_stderr(&format!("warning: {line}"));
+            }
             let periods = what_if(&cap, &config.time_zone, spent).periods;
             projection(&cap, &config.time_zone, &periods)
         }
@@ -132,6 +136,27 @@ fn report(lanes: &LaneCosts, from: Date, to: Date) -> String {
         format!("{LIST_PRICES}\n"),
     ]
     .join("\n")
+}
+
+/// Returns a line for each name of a cap that no turn has, because it is probably misspelled.
+fn unknown_names(cap: &BudgetCap, spent: &[SpentTurn]) -> Vec<String> {
+    let unknown = cap.names().filter_map(|(key, name)| {
+        let known: BTreeSet<&str> = spent
+            .iter()
+            .filter_map(|turn| match key {
+                "project" => turn.subject.project.as_deref(),
+                "backend" => Some(turn.subject.backend.as_str()),
+                _ => turn.subject.schedule.as_deref(),
+            })
+            .collect();
+        let is_known = known.contains(name);
+        let meant =
+            nearest(name, known.into_iter()).map(|meant| format!("; did you mean `{meant}`?"));
+        let line =
+            format!("no turn of these days has the {key} `{name}`{}", meant.unwrap_or_default());
+        (!is_known).then_some(line)
+    });
+    unknown.collect()
 }
 
 /// Formats the effect that a cap would have had.

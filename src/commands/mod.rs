@@ -433,7 +433,7 @@ async fn run_console(settings: OperatorSettings) -> u8 {
     let filter = if chosen || settings.variables.contains_key("LOG_LEVEL") {
         settings.config.log_level.as_str()
     } else {
-        "warn,aetheel::dispatch=error"
+        "warn,aetheel_dispatch=error"
     };
     // In a pipe, stderr is for people, too, like that of other commands.
     let format = match settings.config.log_format {
@@ -466,7 +466,7 @@ async fn run_console(settings: OperatorSettings) -> u8 {
     let config = prepared.config.clone();
     audit_log::open_console(&config, &prepared.redactor);
     let (dispatcher, guard) = prepared.dispatcher(console.clone(), None);
-    let _tool_server = tool_server::open(&config, &dispatcher, None).await;
+    let _tool_server = tool_server::open(&config, &dispatcher, None, None).await;
     let recovery = tokio::spawn(recovery::watch(dispatcher.redelivery.clone(), agents));
     tracing::info!(
         ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),

@@ -15,6 +15,7 @@ mod files;
 mod folded;
 mod help;
 mod input;
+mod kept;
 mod markdown;
 mod names;
 mod outlet;

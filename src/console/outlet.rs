@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
+use jiff::tz::TimeZone;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use super::editing::{LineEditor, NameSource};
 use super::files;
 use super::folded::Folded;
+use super::kept::KeptPrompts;
 use super::questions::OpenQuestions;
 use super::reply::ConsoleReply;
 use super::screen::Screen;
@@ -18,6 +20,7 @@ use super::terminal::{SavedTerminalMode, shows_stderr};
 use crate::dispatch::{DeliveryError, Notice, Outlet, Reply};
 use crate::event::{AttachedFile, Event};
 use crate::plain::clean_text;
+use crate::shown_time::readable;
 
 /// Prints complete rows that do not belong to an answer.
 pub type PrintBeside = dyn Fn(&str) + Send + Sync;
@@ -38,6 +41,8 @@ pub(super) struct ConsoleState {
     /// The line editor, until its thread starts.
     line: Mutex<Option<LineEditor>>,
     names: Option<Arc<OnceLock<Arc<NameSource>>>>,
+    /// The prompts that wait when the console is left, at a terminal.
+    pub(super) kept: Option<KeptPrompts>,
     /// The folded parts of the last answer, for `/open`.
     pub(super) folded: Mutex<Folded>,
     pub(super) answers: watch::Sender<AnswerCounts>,
@@ -66,8 +71,14 @@ impl Console {
     pub fn at_terminal(history: PathBuf) -> Self {
         let live = io::stdin().is_terminal() && io::stdout().is_terminal();
         let colour = std::env::var_os("NO_COLOR").is_none();
+        let kept = live.then(|| KeptPrompts::beside(&history));
+        let plain = |kept| {
+            let shared =
+                ConsoleState::of(live, live && colour, Screen::plain(stdout(), live && colour));
+            Self { shared: Arc::new(ConsoleState { kept, ..shared }) }
+        };
         let Some(before) = live.then(SavedTerminalMode::of_stdin).flatten() else {
-            return Self::new(live, stdout());
+            return plain(kept);
         };
         let made = LineEditor::new(history, colour).map_err(io::Error::other);
         let made = made.and_then(|(line, printer)| {
@@ -81,13 +92,14 @@ impl Console {
                     terminal: Some(before),
                     line: Mutex::new(Some(line)),
                     names,
+                    kept,
                     ..ConsoleState::of(true, colour, screen)
                 };
                 Self { shared: Arc::new(shared) }
             }
             Err(error) => {
                 tracing::debug!(%error, "no line can be edited here");
-                Self::new(live, stdout())
+                plain(kept)
             }
         }
     }
@@ -133,6 +145,7 @@ impl ConsoleState {
             terminal: None,
             line: Mutex::default(),
             names: None,
+            kept: None,
             folded: Mutex::default(),
             answers: watch::Sender::default(),
             questions: watch::Sender::default(),
@@ -150,6 +163,7 @@ impl ConsoleState {
 
     /// Prints a line that is not part of the answer.
     pub(super) fn print_note(&self, text: &str) {
+        let text = readable(text, &TimeZone::system());
         if self.colour {
             self.screen.beside(&format!("\x1b[2m{text}\x1b[0m\n"));
         } else {
@@ -164,7 +178,7 @@ impl ConsoleState {
             self.print_note(text);
             return Ok(());
         }
-        writeln!(io::stderr(), "{text}")
+        writeln!(io::stderr(), "{}", readable(text, &TimeZone::system()))
     }
 
     pub(super) fn prompt(&self) {

@@ -215,7 +215,7 @@ fn describe_question(asked: &Question) -> String {
             option.description.as_deref().map(|said| format!(" – {said}")).unwrap_or_default();
         let _ = writeln!(text, "  {number}) {}{said}", option.label);
     }
-    let _ = writeln!(text, "  {}) Decline to answer", asked.options.len() + 1);
+    let _ = writeln!(text, "  {}) Deny", asked.options.len() + 1);
     if asked.many {
         text.push_str("  Several may be chosen: 1,2\n");
     }
@@ -324,7 +324,7 @@ mod tests {
             None,
         );
         assert!(
-            waiting.ask(&list, None).expect("printed").contains("1) Red\n  2) Green\n  3) Decline")
+            waiting.ask(&list, None).expect("printed").contains("1) Red\n  2) Green\n  3) Deny")
         );
         assert!(waiting.ask(&permission(None), None).is_none(), "one after the other");
         assert!(matches!(waiting.answer("blue"), Some(AnswerLine::Unclear(_))));

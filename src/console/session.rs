@@ -11,6 +11,7 @@ use super::error::{LineError, TERMINAL_LINE_BYTES};
 use super::files;
 use super::help::HELP;
 use super::input::{self, TerminalInput};
+use super::kept::{self, KeptPrompts};
 use super::names::names;
 use super::outlet::{Console, ConsoleState};
 use super::questions::AnswerLine as Reading;
@@ -75,10 +76,15 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
         ));
         session.shared.prompt();
     }
+    session.continue_kept();
     let (mut open, mut leaving) = (true, false);
     // In a script, the line that waits for the previous answer.
     let mut held: Option<String> = None;
-    while open || held.is_some() || session.waiting() {
+    // A person leaves at once. A script ends when all its lines are answered.
+    let end = loop {
+        if !(open || held.is_some() || session.waiting() && !session.shared.live) {
+            break SessionEnd::Done { failed: session.failures() };
+        }
         // In a script, a line is processed only when the previous one is answered, so that a long
         // script does not fill the queue, or when the agent asks a question. `/stop` is processed
         // at once.
@@ -102,9 +108,7 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
                         held = Some(line);
                     }
                 }
-                Some(TerminalInput::Interrupt) => if !session.interrupted(&mut leaving) {
-                    break;
-                },
+                Some(TerminalInput::Interrupt) => open = session.interrupted(&mut leaving),
                 Some(TerminalInput::End) | None => open = false,
             },
             // A turn that has left the queue but has not started cannot be stopped yet.
@@ -123,22 +127,20 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
                     // Skips the rest of the script. A running turn is stopped and reported first.
                     session.failed += 1;
                     if !open || !stop(dispatcher) {
-                        break;
+                        break SessionEnd::Done { failed: session.failures() };
                     }
                     (open, held) = (false, None);
                     continue;
                 }
-                if !session.interrupted(&mut leaving) {
-                    break;
-                }
+                open = session.interrupted(&mut leaving);
             }
-            _ = terminate.recv() => return Ok(SessionEnd::Terminated),
+            _ = terminate.recv() => break SessionEnd::Terminated,
             // The terminal was closed, so nobody waits for the answer.
-            _ = hangup.recv() => break,
+            _ = hangup.recv() => break SessionEnd::Done { failed: session.failures() },
         }
-    }
-    let failed = session.failed + session.shared.answers.borrow().failed;
-    Ok(SessionEnd::Done { failed })
+    };
+    session.keep_waiting();
+    Ok(end)
 }
 
 struct ConsoleSession<'a> {
@@ -158,7 +160,9 @@ impl ConsoleSession<'_> {
     /// Handles Ctrl-C at a terminal: stops the answer, or ends the session the second time. Returns
     /// whether the session continues.
     fn interrupted(&self, leaving: &mut bool) -> bool {
-        if stop(self.dispatcher) {
+        // A prompt that only waits must not keep a person here.
+        let is_running = self.dispatcher.observer.queue_of(&Lane::Console).running.is_some();
+        if is_running && stop(self.dispatcher) {
             *leaving = false;
         } else if *leaving {
             return false;
@@ -171,6 +175,43 @@ impl ConsoleSession<'_> {
             self.shared.prompt();
         }
         true
+    }
+
+    /// Returns the number of lines and prompts that failed.
+    fn failures(&self) -> u32 {
+        self.failed + self.shared.answers.borrow().failed
+    }
+
+    /// Submits the prompts that waited when the last console was left.
+    fn continue_kept(&mut self) {
+        let kept: Vec<NewEvent> = self.shared.kept.iter().flat_map(KeptPrompts::take).collect();
+        for event in kept {
+            let prompt = one_line(&event.prompt);
+            match self.dispatcher.intake.submit(event) {
+                Ok(_) => {
+                    self.submitted += 1;
+                    self.shared.print_note(&format!("continued from the last console: {prompt}"));
+                }
+                Err(refusal) => self.fail(&format!("{prompt}: {refusal}")),
+            }
+        }
+        self.update_waiting();
+    }
+
+    /// Saves the prompts that wait for the next console at a terminal.
+    fn keep_waiting(&self) {
+        let Some(kept) = &self.shared.kept else { return };
+        let waiting = self.dispatcher.turns.take_waiting(&Lane::Console);
+        if waiting.is_empty() {
+            return;
+        }
+        let count = waiting.len();
+        match kept.save(waiting) {
+            Ok(()) => self.shared.print_note(&kept::words(count)),
+            Err(error) => {
+                tracing::error!(count, %error, "cannot save the prompts that wait in state/console.md; they are lost");
+            }
+        }
     }
 
     /// Updates the number of waiting prompts in the status.

@@ -25,7 +25,7 @@ async fn a_published_backend_arrives_with_its_cases_and_shows_what_it_was_proven
     let digest = super::digest_of(&published);
     for part in [
         &format!("{tag} is {digest}\n"),
-        "backend gemini: version 0.1.0 (",
+        "backend gemini: version 0.",
         "proven with agent version 0.61.0 (2 cases)\n",
         "installed as ",
         "noted in backends.lock.md\n",

@@ -167,7 +167,7 @@ async fn three_nodes_exceed_a_cap_by_one_request_for_each_lane_in_500_turns() {
         assert!((CAP..=CAP + LANES * REQUEST).contains(&used), "{used}");
     }
     assert!(made.load(Ordering::SeqCst) * REQUEST <= CAP + LANES * REQUEST);
-    let lift = button(&notices, "Until tomorrow");
+    let lift = button(&notices, "No cap until tomorrow");
     assert!(press(&nodes[2].dispatcher, &lift, true).await.is_ok());
     requests.add_permits(10_000);
     let (mut answered, mut operator_notices) = (0, 0);

@@ -3,7 +3,9 @@
 use aetheel::cluster::{Cluster, ClusterError, Handover, JoinKind};
 use aetheel::id::ChannelId;
 
-use super::{bodies, declare_dead, labelled, letter, node, node_of, numbers, pinned, receive};
+use super::{
+    bodies, declare_dead, labelled, letter, node, node_of, numbers, pinned, receive, take_in,
+};
 use crate::support::postgres::Postgres;
 
 fn file(name: &str, body: &str) -> (String, String) {
@@ -78,7 +80,7 @@ async fn one_of_two_nodes_takes_over_a_dead_one_which_can_write_nothing_more() {
     assert!(!heir.has_open_lane("channel:1"));
     // A call whose response was lost is repeated.
     for _ in 0..2 {
-        assert_eq!(heir.ack_handover(&left, &[]).await.unwrap(), left.roots);
+        assert_eq!(take_in(&heir, &left).await, left.roots);
     }
     assert!(heir.has_open_lane("channel:1") && heir.has_open_lane("channel:2"));
     assert_eq!(bodies(&receive(&mut inbox).await), ["in hand", "x", "waits"]);
@@ -128,7 +130,7 @@ async fn a_returning_node_is_either_taken_over_or_keeps_everything() {
             assert_eq!((back.join_kind(), journal.as_str()), (JoinKind::Replaced, ""));
             let left = only_handover(&bob).await;
             assert!(left.journal.contains("x\n"));
-            bob.ack_handover(&left, &[]).await.unwrap();
+            take_in(&bob, &left).await;
         } else {
             assert_eq!(back.join_kind(), JoinKind::Returning);
             assert!(journal.ends_with("x\n"));
@@ -158,10 +160,10 @@ async fn handovers_that_a_dead_node_had_not_imported_pass_to_the_next_one_oldest
     cyd.post(&["channel:1", "channel:2"].map(|root| letter(root, "hello"))).await.unwrap();
     let mut inbox = cyd.inbox();
     // Only the messages to every node arrive. The lane waits for both handovers.
-    cyd.ack_handover(&left[0], &[]).await.unwrap();
+    take_in(&cyd, &left[0]).await;
     assert_eq!(bodies(&receive(&mut inbox).await), ["{}", "{}"]);
     assert!(!cyd.has_open_lane("channel:1"));
-    cyd.ack_handover(&left[1], &[]).await.unwrap();
+    take_in(&cyd, &left[1]).await;
     assert_eq!(bodies(&receive(&mut inbox).await), ["hello", "hello"]);
 }
 
@@ -210,14 +212,14 @@ async fn a_lane_that_is_handed_over_continues_on_the_other_node() {
     bob.post(&[letter("channel:3", "here")]).await.unwrap();
     let mut bobs = bob.inbox();
     assert_eq!(bodies(&receive(&mut bobs).await), ["here"]);
-    bob.ack_handover(&left, &[]).await.unwrap();
+    take_in(&bob, &left).await;
     let third = receive(&mut bobs).await;
     assert_eq!(bodies(&third), ["third"]);
     bob.ack_messages(&numbers(&third)).await.unwrap();
 
     // The lane is handed back. That it was paused on this node before no longer matters.
     assert_eq!(bob.transfer_lane("channel:1", "", &[]).await, Ok(Some("ann".to_owned())));
-    ann.ack_handover(&only_handover(&ann).await, &[]).await.unwrap();
+    take_in(&ann, &only_handover(&ann).await).await;
     assert!(ann.has_open_lane("channel:1"));
     bob.post(&[letter("channel:1", "fourth")]).await.unwrap();
     assert_eq!(bodies(&receive(&mut anns).await), ["fourth"]);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use aetheel::cluster::{Cluster, ClusterError, ClusterMessage, JournalLines};
 
-use super::{TIMEOUT, declare_dead, letter, node, numbers};
+use super::{TIMEOUT, declare_dead, letter, node, numbers, take_in};
 use crate::support::postgres::Postgres;
 
 const LANES: usize = 100;
@@ -34,7 +34,7 @@ impl Worker {
         for left in self.cluster.handovers().await.unwrap() {
             self.known.extend(left.journal.lines().map(str::to_owned));
             self.journal.insert_str(0, &left.journal);
-            self.cluster.ack_handover(&left, &[]).await.unwrap();
+            take_in(&self.cluster, &left).await;
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aetheel::cluster::{Cluster, ClusterError, JoinKind, NodeOptions};
+use aetheel::cluster::{Cluster, ClusterError, JoinKind, LaneOwner, NodeOptions};
 use aetheel::id::ChannelId;
 use aetheel::lease::{Lease, boot_ms};
 
@@ -46,6 +46,7 @@ async fn opened(node: &Cluster) -> Vec<String> {
         loop {
             let opened = node.open_waiting_lanes(&waiting()).await.unwrap();
             if !opened.is_empty() {
+                node.release_lanes(&opened);
                 return opened;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -71,6 +72,7 @@ async fn taken_over(postgres: &Postgres) -> (Cluster, Cluster) {
     for _ in 0..2 {
         assert_eq!(bob.ack_handover(&left, &begun).await.unwrap(), ["channel:2"]);
     }
+    bob.release_lanes(&["channel:2".to_owned()]);
     (ann, bob)
 }
 
@@ -85,9 +87,6 @@ async fn a_node_continues_when_the_database_returns_after_its_lease() {
     wait_for_expiry(&ann.lease()).await;
     assert!(matches!(lines.append("two\n").await, Err(ClusterError::Away(_))));
     assert!(!ann.lease().is_ended() && ann.turn_lease().is_valid());
-    let mut away = ann.database_away();
-    let away = tokio::time::timeout(TIMEOUT, away.wait_for(|away| *away)).await;
-    away.expect("a failed renewal").unwrap();
     let gone = format!("select count(*) from aetheel.node where bot = {BOT} and lease <= now()");
     while postgres.ask(&gone) != "1" {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -149,6 +148,13 @@ async fn a_lane_with_a_begun_turn_is_opened_when_the_turn_lease_has_expired() {
     for _ in 0..2 {
         assert_eq!(bob.open_waiting_lanes(&waiting()).await.unwrap(), ["channel:1"]);
     }
+    // The events that waited are not in the queue yet.
+    assert_eq!(bob.owner_of(ChannelId::discord(1)).await, Ok(LaneOwner::Moving));
+    bob.post(&[letter("channel:2", "next")]).await.unwrap();
+    assert_eq!(bodies(&receive(&mut inbox).await), ["next"]);
+    assert!(!bob.has_open_lane("channel:1"));
+    bob.release_lanes(&waiting());
+    assert_eq!(bob.owner_of(ChannelId::discord(1)).await, Ok(LaneOwner::ThisNode));
     assert_eq!(bodies(&receive(&mut inbox).await), ["waits"]);
     assert_eq!(bob.waiting_lanes().await.unwrap(), []);
 }
@@ -158,13 +164,65 @@ async fn a_lane_with_a_begun_turn_is_opened_when_the_other_machine_reports_its_e
     let postgres = Postgres::start();
     let (_ann, bob) = taken_over(&postgres).await;
     // Reports of other machines do not matter.
-    bob.report_agents_ended().await.unwrap();
-    node(&postgres, "cyd").await.report_agents_ended().await.unwrap();
+    bob.report_agents_ended(&[]).await.unwrap();
+    node(&postgres, "cyd").await.report_agents_ended(&[]).await.unwrap();
     assert_eq!(bob.open_waiting_lanes(&waiting()).await.unwrap(), [""; 0]);
     let back = Cluster::join(&postgres.url(), with_turns("ann", SHORT_LEASE)).await.unwrap();
     assert_eq!(back.join_kind(), JoinKind::Replaced);
-    back.report_agents_ended().await.unwrap();
+    back.report_agents_ended(&[]).await.unwrap();
     assert_eq!(opened(&bob).await, ["channel:1"]);
+}
+
+#[tokio::test]
+async fn a_machine_gets_a_lane_back_whose_agent_it_still_has() {
+    let postgres = Postgres::start();
+    let (_ann, bob) = taken_over(&postgres).await;
+    bob.post(&[letter("channel:1", "waits")]).await.unwrap();
+    let closed = bob.closed_messages().await.unwrap();
+    assert_eq!(
+        closed.iter().map(|(closed, _)| closed.body.as_str()).collect::<Vec<_>>(),
+        ["waits"]
+    );
+    let back = Cluster::join(&postgres.url(), with_turns("ann", super::LEASE)).await.unwrap();
+    let waiting_for_ann = back.lanes_waiting_for_this_machine().await.unwrap();
+    assert_eq!(waiting_for_ann.len(), 1, "{waiting_for_ann:?}");
+    assert_eq!(bob.wanted_lanes().await.unwrap(), []);
+    assert_eq!(bob.give_back("channel:1", "", &[]).await, Ok(None), "nobody wants it yet");
+    back.report_agents_ended(&waiting()).await.unwrap();
+    postgres.ask("update aetheel.lane set waits_until = clock_timestamp() where not open");
+    assert_eq!(bob.open_waiting_lanes(&waiting()).await.unwrap(), [""; 0], "its agent runs");
+    assert_eq!(bob.wanted_lanes().await.unwrap(), waiting_for_ann);
+    // A call whose response was lost is repeated.
+    for _ in 0..2 {
+        let given = bob.give_back("channel:1", "lines\n", &[]).await.unwrap();
+        assert_eq!(given.as_deref(), Some("ann"));
+    }
+    assert_eq!(bob.open_waiting_lanes(&waiting()).await.unwrap(), [""; 0]);
+    let left = back.handovers().await.unwrap().remove(0);
+    assert_eq!((left.from.as_str(), left.journal.as_str()), ("bob", "lines\n"));
+    assert_eq!(back.ack_handover(&left, &waiting()).await.unwrap(), waiting(), "its own agent");
+    back.release_lanes(&waiting());
+    assert_eq!(bodies(&receive(&mut back.inbox()).await), ["waits"]);
+}
+
+#[tokio::test]
+async fn a_wanted_lane_is_opened_when_the_machine_dies_or_gives_it_up() {
+    for gives_up in [true, false] {
+        let postgres = Postgres::start();
+        let (_ann, bob) = taken_over(&postgres).await;
+        let back = Cluster::join(&postgres.url(), with_turns("ann", super::LEASE)).await.unwrap();
+        back.report_agents_ended(&waiting()).await.unwrap();
+        if gives_up {
+            back.report_agents_ended(&[]).await.unwrap();
+        } else {
+            declare_dead(&postgres, "ann");
+            postgres.ask("update aetheel.node set turns = lease where name = 'ann'");
+        }
+        assert_eq!(bob.give_back("channel:1", "", &[]).await, Ok(None));
+        postgres.ask("update aetheel.lane set waits_until = clock_timestamp() where not open");
+        assert_eq!(opened(&bob).await, ["channel:1"]);
+        assert_eq!(back.lanes_waiting_for_this_machine().await.unwrap(), []);
+    }
 }
 
 #[tokio::test]
@@ -178,12 +236,12 @@ async fn a_lane_that_waits_for_a_machine_still_waits_for_it_on_the_next_node() {
     let begun = ["channel:1".to_owned()];
     assert_eq!(cyd.ack_handover(&left, &begun).await.unwrap(), ["channel:2"]);
     let back = Cluster::join(&postgres.url(), with_turns("bob", super::LEASE)).await.unwrap();
-    back.report_agents_ended().await.unwrap();
+    back.report_agents_ended(&[]).await.unwrap();
     // A third of the lease is left after a report, and an hour before it.
     let ends = "select waits_for, waits_until > now() + interval '10 minutes' from aetheel.lane";
     assert_eq!(postgres.ask(&format!("{ends} where root = 'channel:1'")), "ann|t");
     let back = Cluster::join(&postgres.url(), with_turns("ann", super::LEASE)).await.unwrap();
-    back.report_agents_ended().await.unwrap();
+    back.report_agents_ended(&[]).await.unwrap();
     assert_eq!(postgres.ask(&format!("{ends} where root = 'channel:1'")), "ann|f");
     postgres.ask("update aetheel.lane set waits_until = clock_timestamp() where not open");
     assert_eq!(opened(&cyd).await, ["channel:1"]);
@@ -198,6 +256,22 @@ async fn a_node_learns_that_another_one_became_the_leader() {
     declare_dead(&postgres, "ann");
     bob.become_leader().await.unwrap();
     assert_eq!((ann.is_leader().await, bob.is_leader().await), (Ok(false), Ok(true)));
+}
+
+#[tokio::test]
+async fn a_node_joins_a_slow_database() {
+    let postgres = Postgres::start();
+    let folder = tempfile::Builder::new().prefix("link").tempdir_in("/tmp").unwrap();
+    let link = Link::to_postgres(folder.path(), postgres.folder());
+    link.set(Way::Slow);
+    // The lease of the default configuration.
+    let options = with_turns("ann", Duration::from_secs(6));
+    let url = postgres.url_by(folder.path());
+    let joining = Cluster::join(&url, options);
+    let ann = tokio::time::timeout(TIMEOUT, joining).await.expect("no repeated attempts").unwrap();
+    let mut renewed = ann.lease().watch();
+    tokio::time::timeout(TIMEOUT, renewed.changed()).await.expect("a renewal").unwrap();
+    assert!(ann.lease().is_valid());
 }
 
 #[tokio::test]

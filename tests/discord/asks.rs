@@ -296,7 +296,7 @@ async fn several_questions_are_asked_one_after_the_other_in_one_message() {
         local.wait_for_message(CHANNEL, move |text| text.contains(&wanted))
     };
     assert_eq!(shows(1).await.content, "❓ **Run the build?** (1 of 3)\n> Which colour?");
-    assert_eq!(local.buttons(message.id), ["red", "green", "Decline", "Decline and stop"]);
+    assert_eq!(local.buttons(message.id), ["red", "green", "Deny", "Deny and stop"]);
     let old = local.button(message.id, "red").unwrap();
     let press = local.press(message.id, ANN, "green");
     assert_eq!(acknowledged(&local, press).await, 7);

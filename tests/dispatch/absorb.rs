@@ -190,6 +190,36 @@ async fn journal_of_a_dead_node(start: u64) -> String {
     lines.text()
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn another_node_continues_an_interrupted_request_before_what_waited() {
+    let folder = tempfile::tempdir().unwrap();
+    let workspace = aetheel::workspace::Workspace::open(folder.path()).await.unwrap();
+    let (lines, first) = (Lines::default(), 1_u64 << 32);
+    let store = Box::new(lines.clone());
+    let journal = workspace.journal_in(String::new(), store, first).await.unwrap();
+    for (number, prompt) in [(2, "second"), (3, "third")] {
+        journal.accepted(&event(first + number, 11, prompt));
+    }
+    let interrupted = Event {
+        key: Some("limit:0a1b2c3d".to_owned()),
+        continues: Some(first + 1),
+        ..event(first + 4, 11, "first")
+    };
+    journal.accepted(&interrupted);
+    assert!(journal.flush().await);
+    let node = Node::begin_shared(2, "", quick()).await;
+    node.ask(11, "fourth").await;
+    node.dispatcher.turns.idle().await;
+    assert_eq!(node.absorb(&lines.text(), first).await, 3);
+    node.dispatcher.turns.idle().await;
+    let prompts = node.launcher.prompts();
+    assert!(prompts[1].contains("> first\nContinue the work on this request"), "{prompts:?}");
+    assert_eq!(
+        (prompts[0].as_str(), &prompts[2..]),
+        ("fourth", &["second", "third"].map(str::to_owned)[..])
+    );
+}
+
 /// Checks that `node` handles the events of `journal_of_a_dead_node`. The result is the same on
 /// every node.
 async fn check_handled(node: &Node, start: u64) {

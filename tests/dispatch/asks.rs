@@ -607,6 +607,7 @@ async fn without_allowed_tools_an_agent_that_cannot_be_limited_is_not_started() 
         ),
         "{failure}"
     );
+    assert_eq!(launcher.prompts(), Vec::<String>::new(), "the agent was started");
 }
 
 #[tokio::test(flavor = "multi_thread")]

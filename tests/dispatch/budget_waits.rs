@@ -67,7 +67,7 @@ async fn a_turn_that_works_for_the_minutes_of_a_cap_is_stopped_and_continues() {
     let (_, answer) = desk.collected.answers(1).await.remove(0);
     assert_eq!(answer.text, "half");
     let failure = answer.failure.unwrap();
-    assert!(failure.contains("minutes of 0.0 minutes a day. I continue by myself"), "{failure}");
+    assert!(failure.contains("minutes of 0.0 minutes a day. This is not finished."), "{failure}");
     let raise = button(&desk.collected.notices(2).await, "Raise to ");
     assert_eq!(press(&desk.dispatcher, &raise, true).await, RAISED);
     let answers = desk.collected.answers(2).await;

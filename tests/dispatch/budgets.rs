@@ -9,8 +9,8 @@ use std::time::Duration;
 use aetheel::agent::{AgentEventKind, Exit, Input, ToolEnd, ToolStart, ToolStatus, Usage};
 use aetheel::budget::AccountUse;
 use aetheel::config::BusyPolicy;
-use aetheel::dispatch::{Dispatcher, Notice, OfferEffect, OfferRefusal, Person};
-use aetheel::event::{Lane, NewEvent};
+use aetheel::dispatch::{Dispatcher, Notice, OfferEffect, OfferRefusal, Person, TurnAnswer};
+use aetheel::event::{Event, Lane, NewEvent};
 use aetheel::id::{ChannelId, UserId};
 use aetheel::queue::QueueLimits;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -149,12 +149,12 @@ async fn a_turn_that_showed_something_is_interrupted_and_continues_once() {
     assert_eq!(answers[1].1.text, "half");
     let failure = answers[1].1.failure.clone().unwrap();
     assert!(failure.contains("The budget `team` is used up: $1.10 of $1.00 a day."), "{failure}");
-    assert!(failure.contains("I continue by myself"), "{failure}");
+    assert!(failure.contains("This is not finished."), "{failure}");
     let notices = desk.collected.notices(2).await;
-    let lift = button(&notices, "Until tomorrow");
+    let lift = button(&notices, "No cap until tomorrow");
     assert!(press(&desk.dispatcher, &lift, true).await.is_ok());
     let answers = desk.collected.answers(3).await;
-    assert!(answers[2].1.text.contains("Continue the work on my last request"));
+    assert!(answers[2].1.text.contains("Continue the work on this request"));
     desk.dispatcher.turns.idle().await;
     assert_eq!(desk.launcher.prompts().len(), 3);
 }
@@ -198,6 +198,65 @@ async fn a_lane_at_its_cap_can_be_stopped_and_other_people_continue() {
     std::fs::remove_file(desk.folder.path().join("config/budgets.md")).unwrap();
     let answers = desk.collected.answers(3).await;
     assert!(answers[2].1.text.contains("three"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cap_of_one_person_holds_only_the_prompts_of_that_person_in_order() {
+    let desk = desk("## people\n- person: each\n- cap: 1 turns a day\n", &[]).await;
+    let ask = |person, prompt: &str| {
+        let event = NewEvent { asker: Some(UserId::discord(person)), ..message(7, prompt) };
+        desk.dispatcher.intake.submit(event).unwrap()
+    };
+    let texts = |answers: &[(Event, TurnAnswer)]| {
+        answers.iter().map(|(event, _)| event.prompt.clone()).collect::<Vec<_>>()
+    };
+    ask(4, "one");
+    desk.dispatcher.turns.idle().await;
+    for (person, prompt) in [(4, "two"), (5, "of another"), (4, "three"), (6, "of a third")] {
+        ask(person, prompt);
+    }
+    let answers = desk.collected.answers(3).await;
+    assert_eq!(texts(&answers), ["one", "of another", "of a third"]);
+    let waits = |notice: &Notice| notice.text.contains("Your message waits");
+    // A person who comes later is served at once. Each held person is notified once.
+    assert_eq!(ask(7, "of a fourth").ahead, 0);
+    desk.collected.answers(4).await;
+    ask(5, "a second of another");
+    let notices = desk.collected.notices_with(2, waits).await;
+    let held: Vec<&str> = notices.iter().map(|notice| notice.text.as_str()).collect();
+    assert!(held[0].contains("`people` (<@4>)") && held[1].contains("(<@5>)"), "{held:?}");
+    let queue = desk.dispatcher.observer.queue_of(&lane(7));
+    let words: Vec<&str> = queue.waiting.iter().map(|waiting| &*waiting.words).collect();
+    assert_eq!(words, ["two", "three", "a second of another"]);
+    assert!(queue.waiting.iter().all(|waiting| waiting.wait.is_some()), "{queue:?}");
+
+    let lift = button(&notices[..1], "No cap until tomorrow");
+    assert!(press(&desk.dispatcher, &lift, true).await.is_ok());
+    let answers = desk.collected.answers(6).await;
+    assert_eq!(texts(&answers)[4..], ["two", "three"]);
+    assert_eq!(desk.dispatcher.observer.queue_of(&lane(7)).waiting.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_decision_ends_the_notices_of_all_waiting_lanes_and_that_of_the_operator() {
+    let desk = desk("## all\n- cap: 1 turns a day\n", &[]).await;
+    desk.ask(7, "one");
+    desk.dispatcher.turns.idle().await;
+    for channel in 7..=10 {
+        desk.ask(channel, "two");
+    }
+    let notices = desk.collected.notices(5).await;
+    let lift = button(&notices, "No cap until tomorrow");
+    assert!(press(&desk.dispatcher, &lift, true).await.is_ok());
+    desk.collected.answers(5).await;
+    let ended = desk.collected.ended_waits(5).await;
+    let mut topics: Vec<&str> = ended.iter().map(|(topic, _)| topic.as_str()).collect();
+    topics.sort_unstable();
+    topics.dedup();
+    assert_eq!(topics.len(), 5, "{ended:?}");
+    for (topic, line) in &ended {
+        assert_eq!(line, "💰 No cap until tomorrow, decided by Ann.", "{topic}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -312,7 +371,7 @@ async fn five_lanes_exceed_a_cap_by_one_request_each_and_no_prompt_is_lost() {
     let notices = collected.notices(2 + 5).await;
     let used = dispatcher.budgets.uses().await[0].used;
     assert!((20_000_000..=20_500_000).contains(&used), "{used}");
-    let lift = button(&notices, "Until tomorrow");
+    let lift = button(&notices, "No cap until tomorrow");
     assert!(press(&dispatcher, &lift, true).await.is_ok());
     requests.add_permits(10_000);
     dispatcher.turns.idle().await;
@@ -388,7 +447,7 @@ fn a_stopped_turn_continues_once_after_restarts() {
     for (kills, dies) in [(0, false), (0, true), (1, false), (2, true)] {
         let prompts = killed_at_the_cap(&[&["text half", "tool t1", "usage 1.5"]], kills, dies);
         assert_eq!(prompts.len(), 2, "{kills} restarts, {dies}: {prompts:?}");
-        assert!(prompts[1].contains("Continue the work on my last request"), "{prompts:?}");
+        assert!(prompts[1].contains("Continue the work on this request"), "{prompts:?}");
     }
 }
 
@@ -436,13 +495,13 @@ fn a_turn_continues_if_the_gateway_dies_between_the_interruption_and_its_end() {
     let gateway = Gateway::begin(folder.path(), &shelf, patient());
     let (text, failure) = gateway.answer();
     let failure = failure.unwrap();
-    assert!(text == "half" && failure.contains("I continue by myself"), "{text} {failure}");
+    assert!(text == "half" && failure.contains("This is not finished."), "{text} {failure}");
     let notices = gateway.runtime.block_on(gateway.collected.notices(1));
     let raise = button(&notices, "Raise to");
     assert_eq!(gateway.runtime.block_on(press(&gateway.dispatcher, &raise, true)), RAISED);
     gateway.wait_until("the conversation continues", || launcher.prompts().len() == 2);
     gateway.runtime.block_on(gateway.dispatcher.turns.idle());
-    assert!(launcher.prompts()[1].contains("Continue the work on my last request"));
+    assert!(launcher.prompts()[1].contains("Continue the work on this request"));
 }
 
 fn recorded(folder: &Path) -> String {
@@ -489,5 +548,5 @@ fn a_gateway_that_dies_right_after_a_stopped_turn_continues_it_once() {
     gateway.runtime.block_on(gateway.dispatcher.turns.idle());
     let prompts = launcher.prompts();
     assert_eq!(prompts.len(), 2, "{prompts:?}");
-    assert!(prompts[1].contains("Continue the work on my last request"), "{prompts:?}");
+    assert!(prompts[1].contains("Continue the work on this request"), "{prompts:?}");
 }

@@ -113,6 +113,40 @@ fn a_link_that_moved_to_a_new_version_continues_after_a_crash() {
 }
 
 #[test]
+fn an_idle_agent_is_kept_however_often_the_gateway_restarts() {
+    let (halves, backends) = (Halves::new(), backends());
+    let mut gateway = halves.begin(&backends);
+    halves.turn(&gateway, "one", 1);
+    for _ in 0..12 {
+        gateway.die();
+        gateway = halves.begin(&backends);
+    }
+    halves.turn(&gateway, "two", 1);
+    assert_eq!(halves.agents.prompts().len(), 1, "the agent was started once");
+}
+
+#[test]
+fn a_restart_keeps_as_many_idle_agents_as_the_operator_wants() {
+    let (halves, backends) = (Halves::new(), backends());
+    let begin = |most| {
+        let setup = Setup::with(Arc::clone(&backends) as _);
+        let setup = Setup { backend: "lasting", max_idle_links: Some(most), ..setup };
+        Gateway::begin(halves.folder.path(), &halves.shelf, setup)
+    };
+    halves.finish.send_replace(true);
+    let first = begin(2);
+    for channel in [7, 8] {
+        first.ask_in(channel, &format!("in {channel}"));
+    }
+    first.runtime.block_on(first.collected.answers(2));
+    first.runtime.block_on(first.dispatcher.turns.idle());
+    first.die();
+    assert_eq!(halves.shelf.held().len(), 2);
+    let second = begin(1);
+    second.wait_until("one agent ends", || halves.shelf.held().len() == 1);
+}
+
+#[test]
 fn a_recording_with_a_gap_is_used_from_the_next_checkpoint_on() {
     for with_checkpoint in [true, false] {
         let (halves, backends) = (Halves::new(), backends());

@@ -7,7 +7,7 @@ use aetheel::agent::{Action, AskDecision, Chunk, Exit, HostCommand, Input, ToolR
 use aetheel::dispatch::{
     ClaimAuthor, ClaimOrder, Dispatcher, Notice, OfferEffect, OfferRefusal, Person,
 };
-use aetheel::event::Lane;
+use aetheel::event::{EventKind, EventOrigin, Lane, NewEvent};
 use aetheel::id::{ChannelId, UserId};
 use aetheel::policy::{PolicyEffect, PolicyRequest};
 use aetheel::turn::ProcessCommand;
@@ -123,6 +123,25 @@ async fn claim(
 fn id_of(office: &Office) -> String {
     let [claim] = &office.desk.dispatcher.claims.all()[..] else { panic!("one claim") };
     claim.id.clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_agent_at_the_console_cannot_release_a_claim_of_the_person_there() {
+    let office = office().await;
+    let dispatcher = &office.desk.dispatcher;
+    let author = ClaimAuthor { lane: Lane::Console, person: None, name: None };
+    let order = ClaimOrder { paths: "mine.rs".to_owned(), time: None, reason: None };
+    dispatcher.claims.take(author.clone(), order).await.unwrap();
+    let list = dispatcher.claims.list(&Lane::Console).await.unwrap();
+    assert!(list.contains("by the person at the console"), "{list}");
+    let release = r#"claim {"action":"release","paths":["mine.rs"]}"#;
+    let event = NewEvent::new(EventKind::Message, Lane::Console, EventOrigin::Console, release);
+    dispatcher.intake.submit(event).unwrap();
+    let (_, answer) = office.desk.collected.answers(1).await.remove(0);
+    assert!(answer.text.contains("You hold no such claim"), "{}", answer.text);
+    assert_eq!(dispatcher.claims.all().len(), 1);
+    let released = dispatcher.claims.release(&author, &id_of(&office), true).await;
+    assert!(released.is_ok(), "{released:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -309,7 +328,7 @@ async fn people_are_asked_before_an_agent_writes_a_file_of_another_conversation(
             office.begin(2, Some(4), &format!("{ask}\ntool file_write a.rs"));
             let (note, labels) = answer(&office, 1, AskDecision::Deny(None)).await;
             assert!(note.contains(said), "{first}, {ask}: {note}");
-            let wanted = ["Write anyway", "Decline; `deny WHY` says why", "Deny and stop"];
+            let wanted = ["Write anyway", "Deny; `deny WHY` says why", "Deny and stop"];
             assert_eq!(labels, wanted);
             office.end_turn().await;
             assert_eq!(office.warnings().await, [], "{first}, {ask}: nothing was written");

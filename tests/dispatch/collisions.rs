@@ -205,6 +205,23 @@ async fn each_use_of_the_same_file_in_one_checkout_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_file_is_the_same_under_a_hard_link_and_after_it_was_renamed() {
+    for is_renamed in [false, true] {
+        let mut office = Office::new().await;
+        let (old, new) = (office.path("one/a.rs"), office.path("one/c.rs"));
+        office.turn(1, "tool file_write a.rs").await;
+        assert!(office.warnings().await.is_empty(), "the use is recorded");
+        match is_renamed {
+            true => std::fs::rename(&old, &new).unwrap(),
+            false => std::fs::hard_link(&old, &new).unwrap(),
+        }
+        office.turn(2, "tool file_write c.rs").await;
+        let warnings = office.warnings().await;
+        assert_eq!(warnings.len(), 2, "renamed: {is_renamed}: {warnings:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn nobody_is_warned_without_a_collision() {
     let write = "tool file_write a.rs";
     let quiet = [

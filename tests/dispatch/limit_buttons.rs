@@ -159,6 +159,30 @@ async fn the_waiting_prompts_can_be_cancelled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_continues_for_another_is_told_so_in_one_consistent_text() {
+    let team = Team::new(&[&["text half", "tool t1", THREE_HOURS]]).await;
+    team.ask(7, "build it");
+    let notice = team.collected.notices(1).await.remove(0);
+    team.press(id(&notice, "Use Agent gamma"), true).await.expect("chosen");
+    team.collected.answers(2).await;
+    let prompt = team.launcher.prompts().remove(1);
+    assert!(
+        prompt.starts_with("[Said here before, in a conversation that you do not remember. It shows how far the request came that you continue now;"),
+        "{prompt}"
+    );
+    assert!(prompt.contains("(tools that ran: Bash `make`)"), "{prompt}");
+    assert!(
+        prompt.contains(
+            "[Continue this request, which a usage limit of the agent interrupted:]\n> build it\n"
+        ),
+        "{prompt}"
+    );
+    for wrong in ["only context", "your last turn", "has ended"] {
+        assert!(!prompt.contains(wrong), "{prompt}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_turn_that_showed_something_offers_the_same_and_continues_once() {
     let team = Team::new(&[&["text half", "tool t1", THREE_HOURS]]).await;
     team.ask(7, "build it");

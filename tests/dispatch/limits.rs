@@ -10,14 +10,15 @@ use aetheel::agent::{
     TurnOutcome,
 };
 use aetheel::dispatch::Setting;
-use aetheel::event::Lane;
+use aetheel::event::{Lane, NewEvent};
 use aetheel::id::ChannelId;
 use jiff::{SignedDuration, Timestamp};
+use tokio::sync::watch;
 
 use super::outlive::{Gateway, Setup};
 use crate::support::scripted::{
     Agent, Desk, DeskOptions, OneBackend, ScriptedBackend, ScriptedLauncher, Understanding, done,
-    event, plain,
+    event, message, plain,
 };
 use crate::support::shelf::Shelf;
 
@@ -123,10 +124,7 @@ async fn people_learn_how_long_their_prompts_wait_and_other_lanes_continue() {
     assert_eq!(notice.channel, Some(ChannelId::discord(7)));
     let text = &notice.text;
     assert!(text.contains("usage limit (5 hours). Your message waits"), "{text}");
-    assert!(
-        text.contains("(UTC, in 2 h 59 min)") || text.contains("(UTC, in 3 h 0 min)"),
-        "{text}"
-    );
+    assert!(text.contains("is answered at <t:") && text.contains(":t>. `/stop`"), "{text}");
     desk.ask(7, "second");
     desk.ask(8, "elsewhere");
     let (_, answer) = desk.collected.answers(1).await.remove(0);
@@ -167,12 +165,105 @@ async fn a_turn_that_showed_something_continues_in_the_same_conversation() {
     let (first, second) = (&answers[0].1, &answers[1].1);
     assert_eq!(first.text, "half");
     let failure = first.failure.as_deref().unwrap();
-    assert!(failure.contains("I continue by myself at "), "{failure}");
-    assert!(second.text.contains("Continue the work on my last request"), "{}", second.text);
+    assert!(failure.contains("I continue by myself at <t:"), "{failure}");
+    assert!(second.text.contains("Continue the work on this request"), "{}", second.text);
     desk.dispatcher.turns.idle().await;
     let prompts = desk.launcher.prompts();
     assert_eq!(prompts.len(), 2, "{prompts:?}");
     assert_eq!(prompts[0], "build it", "the prompt is not repeated");
+}
+
+/// An agent whose first turn prints `half` and then reaches the limit when the gate is open. Later
+/// turns answer with the prompt.
+fn gated(limit: &'static str) -> (watch::Sender<bool>, Arc<ScriptedLauncher>) {
+    let (gate, passed) = watch::channel(false);
+    let begun = Arc::new(AtomicUsize::new(0));
+    let launcher = ScriptedLauncher::new(move |agent: Agent| {
+        let (mut passed, turn) = (passed.clone(), begun.fetch_add(1, Ordering::SeqCst));
+        async move {
+            agent.say(&["session s1"]).await;
+            if turn == 0 {
+                agent.say(&["text half", "tool t1"]).await;
+                passed.wait_for(|open| *open).await.unwrap();
+                agent.say(&[limit]).await;
+            } else {
+                agent.say(&[&format!("text {}", agent.prompt), "done"]).await;
+            }
+            agent.exit(Exit::Code(0), "").await;
+        }
+    });
+    (gate, launcher)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupted_request_continues_before_the_prompts_that_were_written_meanwhile() {
+    let (gate, launcher) = gated("limit 300");
+    let options = DeskOptions { understanding: limited(), ..DeskOptions::default() };
+    let desk = Desk::new(launcher, options).await;
+    let ask = |person: &str, prompt: &str| {
+        let event = NewEvent { author: Some(person.to_owned()), ..message(7, prompt) };
+        desk.dispatcher.intake.submit(event).unwrap();
+    };
+    ask("Ann", "build it");
+    ask("Bob", "and test it");
+    ask("Ann", "and ship it");
+    gate.send_replace(true);
+    desk.collected.answers(4).await;
+    let prompts = desk.launcher.prompts();
+    let [_, continued, second, third] = &prompts[..] else { panic!("{prompts:?}") };
+    assert!(
+        continued.starts_with("[Continue this request of Ann, which a usage limit of the agent interrupted:]\n> build it\nContinue the work on this request"),
+        "{continued}"
+    );
+    assert_eq!([second.as_str(), third], ["[Bob]: and test it", "[Ann]: and ship it"]);
+}
+
+#[test]
+fn an_interrupted_request_continues_first_also_after_restarts() {
+    let folder = tempfile::tempdir().unwrap();
+    let (gate, launcher) = gated("limit 1500");
+    let shelf = Shelf::new(launcher.clone());
+    let mut gateway = Gateway::begin(folder.path(), &shelf, setup());
+    gateway.ask("build it");
+    gateway.wait_until("the agent works", || !launcher.prompts().is_empty());
+    gateway.ask("and test it");
+    gateway.ask("and ship it");
+    gate.send_replace(true);
+    gateway.wait_until("the limit is saved", || saved(folder.path()).contains("channel:7"));
+    for _ in 0..2 {
+        gateway.die();
+        gateway = Gateway::begin(folder.path(), &shelf, setup());
+    }
+    gateway.wait_until("all are answered", || launcher.prompts().len() == 4);
+    gateway.runtime.block_on(gateway.dispatcher.turns.idle());
+    gateway.die();
+    let prompts = launcher.prompts();
+    assert!(prompts[1].contains("> build it\nContinue the work"), "{prompts:?}");
+    assert_eq!(prompts[2..], ["and test it", "and ship it"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_after_a_tool_is_named_once_and_its_time_once() {
+    let desk = desk(&[&["text half", "tool t1", THREE_HOURS]]).await;
+    desk.ask(7, "build it");
+    let (_, answer) = desk.collected.answers(1).await.remove(0);
+    let notice = desk.collected.notices(1).await.remove(0);
+    assert_eq!(
+        (answer.failure.as_deref(), answer.notices.len()),
+        (
+            Some(
+                "scripted has reached a usage limit (5 hours). This is not finished. (usage limit)"
+            ),
+            0
+        )
+    );
+    let text = notice.text;
+    assert!(text.starts_with("I continue by myself at <t:"), "{text}");
+    assert_eq!(text.matches("<t:").count(), 1, "{text}");
+    let queue = desk.dispatcher.observer.queue_of(&lane(7));
+    let wait = queue.waiting[0].wait.as_deref().unwrap_or_default();
+    assert!(wait.starts_with("waits until <t:") && wait.contains("usage limit"), "{queue:?}");
+    assert_eq!(queue.waiting[0].words, "build it");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -235,7 +326,7 @@ fn a_turn_that_showed_something_continues_once_after_every_restart() {
     for kills in [0, 1, 3] {
         let prompts = killed_while_waiting(&[&["text half", "tool t1", "limit 1500"]], kills);
         assert_eq!(prompts.len(), 2, "{kills} restarts: {prompts:?}");
-        assert!(prompts[1].contains("Continue the work on my last request"), "{prompts:?}");
+        assert!(prompts[1].contains("Continue the work on this request"), "{prompts:?}");
     }
 }
 

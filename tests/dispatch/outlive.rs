@@ -52,6 +52,8 @@ pub(super) struct Setup {
     pub(super) time_zone: TimeZone,
     /// How often the host's tools may be called, if it is not the default.
     pub(super) tool_limits: Option<ToolLimits>,
+    /// How many idle agents are kept, if it is not the default.
+    pub(super) max_idle_links: Option<usize>,
     pub(super) observers: Arc<dyn TurnObservers>,
 }
 
@@ -72,6 +74,7 @@ impl Setup {
             clock: Clock::system(),
             time_zone: TimeZone::UTC,
             tool_limits: None,
+            max_idle_links: None,
             observers: Arc::new(NoObservers),
         }
     }
@@ -100,6 +103,7 @@ impl Gateway {
             parts.clock = setup.clock;
             parts.journal = Some(journal.clone());
             parts.host.tool_limits = setup.tool_limits.unwrap_or(parts.host.tool_limits);
+            parts.host.max_idle_links = setup.max_idle_links.unwrap_or(parts.host.max_idle_links);
             let recorder = parts.recorder.clone();
             let dispatcher = Dispatcher::new(parts);
             dispatcher.recovery.restore_agents().await;
@@ -110,8 +114,13 @@ impl Gateway {
     }
 
     pub(super) fn ask(&self, prompt: &str) {
+        self.ask_in(7, prompt);
+    }
+
+    pub(super) fn ask_in(&self, channel: u64, prompt: &str) {
         let key = Some(format!("test:{prompt}"));
-        let submitted = NewEvent { asker: Some(UserId::discord(ANN)), key, ..message(7, prompt) };
+        let asker = Some(UserId::discord(ANN));
+        let submitted = NewEvent { asker, key, ..message(channel, prompt) };
         self.runtime
             .block_on(async {
                 self.dispatcher.intake.submit(submitted).unwrap().wait_until_saved().await

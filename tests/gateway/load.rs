@@ -241,7 +241,8 @@ fn is_cut(message: &Message) -> bool {
     message.content.contains(CUT)
 }
 
-/// Returns whether this is the notice about an outage of the database.
+/// Returns whether this is the notice that a prompt waits for the database or for a machine.
 fn is_delay(message: &Message) -> bool {
-    message.content.contains("as soon as I can. (storage)")
+    let kinds = ["as soon as I can. (storage)", "(machine)"];
+    kinds.iter().any(|kind| message.content.contains(kind))
 }

@@ -51,6 +51,10 @@ async fn health_and_costs_can_print_json() {
     let expected =
         "1 turn a day: 0 of 1 turns would have waited, and 1 turn of 1 turn would have been used";
     assert!(ended.code == 0 && ended.stdout.contains(expected), "{}", ended.stdout);
+    let cap = "1 turns a day for backend demoo";
+    let ended = installation.run(&["costs", "--what-if", cap], "").await;
+    let warning = "warning: no turn of these days has the backend `demoo`; did you mean `demo`?\n";
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, warning), "{}", ended.stdout);
     assert_eq!(installation.run(&["costs", "--what-if", "much"], "").await.code, 64);
 }
 

@@ -38,7 +38,7 @@ Then not, because: it is mine
   1) Red
   2) Green
   3) Blue
-  4) Decline to answer
+  4) Deny
   Anything else is your answer in your own words.
   Which letters?
   1) A
@@ -46,7 +46,7 @@ Then not, because: it is mine
   3) C
   4) D
   5) E
-  6) Decline to answer
+  6) Deny
   Several may be chosen: 1,2
   Answered by you: teal · A, C
 You answered: colour teal; letters A and C.

@@ -63,6 +63,12 @@ async fn a_replaced_component_serves_the_next_turn_while_a_running_turn_keeps_th
         .wait_for_message(CHANNEL, |text| text == "Second 1. Second 2. Second 3. Second 4. There.")
         .await;
     assert_eq!(answering_generation(&local, &installation, "second").await, 2);
+    // The new component resumes the session of the old one.
+    local
+        .wait_for_message(CHANNEL, |text| {
+            text.starts_with("You said: second\n") && text.contains("message 3 of our conversation")
+        })
+        .await;
     let running = installation
         .recordings()
         .into_values()

@@ -4,22 +4,11 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use aetheel::config::SandboxMode;
-use aetheel::process::Sandbox;
-
 use super::secret_access::{change_owner, is_root, start, started};
 use super::{installed, serving};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER, OWNER, TOKEN};
+use crate::support::needs;
 use crate::support::program::{Installation, built};
-
-/// Returns whether this kernel supports the default sandbox.
-fn has_landlock() -> bool {
-    let there = Sandbox::probe(SandboxMode::Landlock);
-    if let Err(why) = &there {
-        eprintln!("SKIPPED: {why}");
-    }
-    there.is_ok()
-}
 
 /// Returns the output of `check` and `doctor`, the log, and `/status` for an owner, with this
 /// setting.
@@ -37,7 +26,7 @@ async fn sandbox_reports(wish: &str) -> [String; 4] {
 
 #[tokio::test]
 async fn an_operator_sees_which_sandbox_confines_agents() {
-    if !has_landlock() {
+    if !needs::landlock() {
         return;
     }
     let [check, doctor, log, status] = sandbox_reports("auto").await;
@@ -63,7 +52,7 @@ async fn an_operator_is_warned_that_agents_are_not_confined() {
 
 #[tokio::test]
 async fn a_file_refused_by_the_sandbox_is_logged_with_a_hint() {
-    if !has_landlock() {
+    if !needs::landlock() {
         return;
     }
     let local = LocalDiscord::start().await;
@@ -106,7 +95,7 @@ exec "$@"
 
 #[tokio::test]
 async fn a_confined_agent_of_an_ordinary_user_cannot_open_the_gateways_files_or_other_projects() {
-    if !has_landlock() {
+    if !needs::landlock() {
         return;
     }
     let local = LocalDiscord::start().await;
@@ -232,7 +221,7 @@ for line in sys.stdin:
 
 #[tokio::test]
 async fn an_agent_cannot_lift_the_limits_of_its_channel() {
-    if !has_landlock() {
+    if !needs::landlock() {
         return;
     }
     let local = LocalDiscord::start().await;

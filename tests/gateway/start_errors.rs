@@ -156,7 +156,7 @@ async fn a_missing_agent_program_is_69() {
     let ended = installation.run(&["run"], "").await;
     assert_eq!(ended.code, 69, "{}", ended.stderr);
     assert!(
-        ended.stderr.contains("/nonexistent") && ended.stderr.contains("BACKEND_CLI_PATH"),
+        ["demo", "/nonexistent", "BACKEND_CLI_PATH"].iter().all(|word| ended.stderr.contains(word)),
         "{}",
         ended.stderr
     );

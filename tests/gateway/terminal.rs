@@ -111,3 +111,48 @@ async fn input_that_a_plain_terminal_would_truncate_is_refused() {
     console.type_in(END).await;
     assert_eq!(console.ended().await.code, 0);
 }
+
+#[tokio::test]
+async fn a_person_leaves_at_once_while_a_prompt_waits_which_the_next_console_answers() {
+    for leave in [&["/quit\n"][..], &[END], &[INTERRUPT, INTERRUPT]] {
+        let installation = Installation::new();
+        let budgets = installation.path("config/budgets.md");
+        std::fs::create_dir_all(installation.path("config")).unwrap();
+        std::fs::write(&budgets, "## all\n- cap: 1 turns a day\n").unwrap();
+        let mut console = start_console(&installation).await;
+        console.type_in("one\n").await;
+        wait_for_text(&console, "You said: one\r\n").await;
+        console.type_in("two\n").await;
+        wait_for_text(&console, "Your message waits").await;
+        for (key, answer) in leave.iter().zip(["Ctrl-C again", ""]) {
+            console.type_in(key).await;
+            if leave.len() > 1 {
+                wait_for_text(&console, answer).await;
+            }
+        }
+        let ended = console.ended().await;
+        assert_eq!(ended.code, 0, "{leave:?}: {}", ended.stdout);
+        let kept = "1 prompt waits; the next console here continues with it\r\n";
+        assert!(ended.stdout.contains(kept), "{leave:?}: {}", ended.stdout);
+
+        std::fs::remove_file(&budgets).unwrap();
+        let mut console = start_console(&installation).await;
+        wait_for_text(&console, "continued from the last console: two\r\n").await;
+        wait_for_text(&console, "You said: two\r\n").await;
+        console.type_in(END).await;
+        assert_eq!(console.ended().await.code, 0);
+        assert!(!installation.path("config/state/console.md").exists());
+    }
+}
+
+#[tokio::test]
+async fn a_person_leaves_at_once_while_a_turn_runs() {
+    let installation = Installation::new();
+    let mut console = start_console(&installation).await;
+    console.type_in("slow 600\n").await;
+    wait_for_text(&console, "Second 1. ").await;
+    console.type_in("/quit\n").await;
+    let ended = console.ended().await;
+    assert_eq!(ended.code, 0, "{}", ended.stdout);
+    assert!(!ended.stdout.contains("Second 9"), "{}", ended.stdout);
+}

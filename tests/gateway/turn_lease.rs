@@ -3,9 +3,9 @@
 
 use std::fs;
 
-use rustix::process::Signal;
+use rustix::process::{Signal, kill_process};
 
-use super::cluster::{agents, connected, node};
+use super::cluster::{agents, connected, node, node_of};
 use super::serving;
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER};
 use crate::support::postgres::Postgres;
@@ -93,7 +93,7 @@ async fn a_takeover_waits_only_for_channels_with_a_running_turn() {
 }
 
 #[tokio::test]
-async fn a_channel_with_a_running_turn_is_taken_over_when_its_node_starts_again() {
+async fn a_channel_with_a_running_turn_is_taken_over_when_its_machine_starts_without_the_agent() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     // The test does not wait for the end of this lease.
     let [(_one, first), (two, mut second)] = two_patient(&local, &postgres, "3600").await;
@@ -102,6 +102,9 @@ async fn a_channel_with_a_running_turn_is_taken_over_when_its_node_starts_again(
     second.signal(Signal::KILL);
     second.ended().await;
     first.logs(GOES_ON).await;
+    for holder in two.holders() {
+        kill_process(holder, Signal::KILL).unwrap();
+    }
     local.mention(CHANNEL, ANN, "waits");
     let _second = serving(&two).await;
     local.wait_for_message(CHANNEL, |text| text.contains("(interrupted)")).await;
@@ -110,7 +113,7 @@ async fn a_channel_with_a_running_turn_is_taken_over_when_its_node_starts_again(
 }
 
 #[tokio::test]
-async fn a_node_that_took_over_keeps_waiting_after_its_own_restart() {
+async fn a_node_that_took_over_keeps_waiting_after_its_own_restart_and_gives_the_channel_back() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     let [(one, mut first), (two, mut second)] = two_patient(&local, &postgres, "3600").await;
     local.mention(CHANNEL, ANN, "slow 600");
@@ -120,12 +123,17 @@ async fn a_node_that_took_over_keeps_waiting_after_its_own_restart() {
     first.logs(GOES_ON).await;
     first.signal(Signal::KILL);
     first.ended().await;
-    let _first = connected(&one).await;
+    let first = connected(&one).await;
     local.mention(OTHER, ANN, "does not wait");
     local.wait_for_message(OTHER, |text| text.contains("You said: does not wait")).await;
     let said = local.texts(CHANNEL);
     assert!(!said.iter().any(|text| text.contains("(interrupted)")), "{said:?}");
     assert_eq!(agents(&two).len(), 1);
-    let _second = serving(&two).await;
-    local.wait_for_message(CHANNEL, |text| text.contains("(interrupted)")).await;
+    let second = serving(&two).await;
+    first.logs("a channel returns to its machine, whose agent continues").await;
+    second.logs(GOES_ON).await;
+    assert_eq!(node_of(&postgres, CHANNEL), "two");
+    assert_eq!(agents(&two).len(), 1);
+    let said = local.texts(CHANNEL);
+    assert!(!said.iter().any(|text| text.contains("(interrupted)")), "{said:?}");
 }

@@ -1,5 +1,7 @@
 //! The records of turns: the real program writes one line for each turn, whatever its outcome.
 
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -145,4 +147,37 @@ async fn a_turn_whose_answer_the_next_process_delivers_has_exactly_one_line() {
             text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
         assert_eq!(whole, before);
     }
+}
+
+#[tokio::test]
+async fn old_turns_lose_their_texts_at_the_next_start_and_are_removed_later() {
+    let local = LocalDiscord::start().await;
+    let installation = installed(&local);
+    let mut bot = serving(&installation).await;
+    local.mention(CHANNEL, ANN, "hello");
+    local.wait_for_message(CHANNEL, |text| text.starts_with("You said: hello")).await;
+    let line = wait_for_lines(&local, &installation, 1).await.remove(0);
+    bot.signal(Signal::TERM);
+    bot.ended().await;
+    let folder = installation.path("config/state/turns");
+    std::fs::remove_dir_all(&folder).unwrap();
+    std::fs::create_dir(&folder).unwrap();
+    for (turn, days) in [("today", 0), ("week", 8), ("year", 402)] {
+        let ended = Timestamp::now() - SignedDuration::from_hours(24 * days);
+        let mut line = line.clone();
+        (line["turn"], line["ended"]) = (turn.into(), ended.to_string().into());
+        let day = TimeZone::UTC.to_datetime(ended).date();
+        std::fs::write(folder.join(format!("{day}.jsonl")), format!("{line}\n")).unwrap();
+    }
+    let _bot = serving(&installation).await;
+    local
+        .wait_for("the end of the oldest turn and of the texts of the next one", |_| {
+            let has_text = |line: &Value| line["asked"].is_string();
+            let left: Vec<_> = lines(&installation)
+                .iter()
+                .map(|line| (line["turn"].as_str().unwrap().to_owned(), has_text(line)))
+                .collect();
+            (left == [("week".to_owned(), false), ("today".to_owned(), true)]).then_some(())
+        })
+        .await;
 }

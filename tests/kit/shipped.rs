@@ -26,16 +26,16 @@ fn the_scripted_agents_component_passes_without_recordings() {
     assert_eq!(checked.code, Some(0), "{:#?}", checked.findings());
 }
 
+/// A state that forgets anything would end an agent after a crash of the gateway, so the state of
+/// each component is moved at every place of all its recordings.
 #[test]
-fn idle_agents_of_claude_and_droid_are_handed_over_to_a_new_component() {
-    for (name, recording) in [("claude", "live-two-turns"), ("droid", "live-hello")] {
-        let bench = Bench::shipped(name, |case| case == recording);
+fn idle_agents_are_handed_over_at_every_place_of_all_recordings() {
+    for (name, least) in [("claude", 40), ("codex", 45), ("droid", 90), ("opencode", 90)] {
+        let bench = Bench::shipped(name, |_| true);
         let checked = bench.run(&["check", bench.component(), "--json"]);
         assert_eq!(checked.code, Some(0), "{:#?}", checked.findings());
-        let handover = checked.json()["areas"][3].clone();
-        assert!(
-            handover["name"] == "handover" && handover["trials"].as_u64() > Some(0),
-            "{name}: {handover}"
-        );
+        let areas = checked.json()["areas"].as_array().unwrap().clone();
+        let handover = areas.iter().find(|area| area["name"] == "handover").unwrap();
+        assert!(handover["trials"].as_u64() >= Some(least), "{name}: {handover}");
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, PoisonError};
 
+use crate::support::needs;
 use crate::support::program::aetheel;
 
 fn root() -> &'static Path {
@@ -29,8 +30,8 @@ fn said(output: &Output) -> String {
     )
 }
 
-/// Returns the folder of programs of a toolchain of `scripts/toolchain`, or `None` if it is not
-/// installed. Rust projects use the toolchain of this build.
+/// Returns the folder of programs of a toolchain of `scripts/toolchain`, or `None` if it is left
+/// out. Rust projects use the toolchain of this build.
 fn bin_of(toolchain: &str) -> Option<String> {
     if toolchain.is_empty() {
         return Some(String::new());
@@ -42,11 +43,15 @@ fn bin_of(toolchain: &str) -> Option<String> {
     let is = |name: &str| {
         version(name).is_some_and(|first| first.is_ascii_digit()) && !name.contains("part")
     };
-    let mut folders = std::fs::read_dir(toolchains).ok()?.flatten();
-    let there =
-        folders.any(|entry| is(&entry.file_name().to_string_lossy()) && entry.path().is_dir());
-    let bin = there
-        .then(|| Command::new(root().join("scripts/toolchain")).arg(toolchain).output().unwrap())?;
+    let mut folders = std::fs::read_dir(toolchains).into_iter().flatten().flatten();
+    let found = folders
+        .any(|entry| is(&entry.file_name().to_string_lossy()) && entry.path().is_dir())
+        .then_some(())
+        .ok_or_else(|| "the toolchain is not installed".to_owned());
+    if !needs::met(toolchain, found, "run `make languages`") {
+        return None;
+    }
+    let bin = Command::new(root().join("scripts/toolchain")).arg(toolchain).output().unwrap();
     Some(String::from_utf8_lossy(&bin.stdout).trim().to_owned())
 }
 
@@ -54,10 +59,7 @@ fn bin_of(toolchain: &str) -> Option<String> {
 pub static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn builds_and_passes(lang: &str, kind: &str, toolchain: &str, also: &[&[&str]]) {
-    let Some(bin) = bin_of(toolchain) else {
-        println!("{lang}: {toolchain} is not installed; see `make languages`");
-        return;
-    };
+    let Some(bin) = bin_of(toolchain) else { return };
     let folder = tempfile::tempdir().unwrap();
     let project: PathBuf = folder.path().join("project");
     let made = new(&["my-agent", "--lang", lang, "--kind", kind], &project);
@@ -146,10 +148,7 @@ templates! {
 
 #[test]
 fn an_exception_of_a_guest_in_javascript_is_reported_with_its_location() {
-    let Some(bin) = bin_of("node") else {
-        println!("javascript: node is not installed; see `make languages`");
-        return;
-    };
+    let Some(bin) = bin_of("node") else { return };
     let folder = tempfile::tempdir().unwrap();
     let project: PathBuf = folder.path().join("project");
     assert!(

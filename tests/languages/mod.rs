@@ -19,6 +19,7 @@ use aetheel::turn::{Backend, Backends as _};
 
 use crate::kit::Bench;
 use crate::support::built;
+use crate::support::needs;
 use crate::support::recordings::{cases, inputs, name};
 
 const FRESH: &str = "7c1f7e52-2f0b-4bd1-9f57-3f1d4a6f0c11";
@@ -27,8 +28,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Returns the component of a language, or `None` if its toolchain is not available, which `make
-/// languages` has reported.
+/// Returns the component of a language, or `None` if its toolchain is left out.
 fn component(lang: &str) -> Option<Vec<u8>> {
     let path = root().join("target/languages").join(format!("{lang}.wasm"));
     match std::fs::read(&path) {
@@ -41,7 +41,8 @@ fn component(lang: &str) -> Option<Vec<u8>> {
                 "{}: {error}\nhint: run `make languages`",
                 path.display()
             );
-            println!("{lang} was not built: {}", reason.trim());
+            let hint = "make its toolchain available and run `make languages`";
+            needs::met(lang, Err(format!("not built: {}", reason.trim())), hint);
             None
         }
     }

@@ -2,8 +2,7 @@
 //! as an ordinary user.
 //!
 //! Both kinds of sandbox are tested. The tests fail if bubblewrap is missing (`make test` installs
-//! it), or if the kernel has no Landlock or no user namespaces, unless `AETHEEL_TEST_WITHOUT` names
-//! the missing one.
+//! it), or if the kernel has no Landlock or no user namespaces, unless these needs are left out.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -18,18 +17,7 @@ use aetheel::turn::{Launch, LaunchError, Launcher, Reach};
 use tempfile::TempDir;
 
 use super::{run, sh};
-
-/// Lists the kinds of sandbox that this machine cannot provide, separated by commas.
-const SKIPPED_SANDBOXES: &str = "AETHEEL_TEST_WITHOUT";
-
-fn is_skipped(wish: SandboxMode) -> bool {
-    let name = match wish {
-        SandboxMode::Landlock => "landlock",
-        _ => "bwrap",
-    };
-    std::env::var(SKIPPED_SANDBOXES)
-        .is_ok_and(|names| names.split(',').any(|left_out| left_out == name))
-}
+use crate::support::needs;
 
 pub(super) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -37,22 +25,20 @@ pub(super) fn is_root() -> bool {
 
 /// Returns a custody for each kind of sandbox.
 pub(super) fn confining() -> Vec<Custody> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    assert!(
-        std::env::split_paths(&path).any(|folder| folder.join("bwrap").is_file()),
-        "there is no bwrap\nhint: run scripts/bubblewrap"
-    );
+    let kinds = [
+        ("landlock", SandboxMode::Landlock, "use Linux 6.2 or later"),
+        ("bwrap", SandboxMode::Bwrap, "run scripts/test-programs, and allow user namespaces"),
+    ];
     let mut all = Vec::new();
-    for wish in [SandboxMode::Landlock, SandboxMode::Bwrap] {
-        match Sandbox::probe(wish) {
-            Ok(sandbox) => all.extend(
+    for (name, mode, hint) in kinds {
+        let probed = Sandbox::probe(mode).map_err(|reason| reason.to_string());
+        let found = probed.as_ref().map(drop).map_err(Clone::clone);
+        if needs::met(name, found, hint) {
+            let sandbox = probed.unwrap();
+            all.extend(
                 [Means::Best, Means::Descent]
                     .map(|means| Custody::confining(means, sandbox.clone()).unwrap()),
-            ),
-            Err(why) if is_skipped(wish) => eprintln!("LEFT OUT: {why}"),
-            Err(why) => {
-                panic!("{why}\nhint: {SKIPPED_SANDBOXES}=landlock or bwrap leaves that one out")
-            }
+            );
         }
     }
     all

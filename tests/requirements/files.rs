@@ -239,8 +239,10 @@ async fn requirement_21_all_state_is_markdown_and_survives_a_restart() {
         .into_iter()
         .map(|(path, _)| path)
         .filter(|path| {
-            // A holder has its log, its key and, until it ends, its socket beside the state.
-            let holder = ["state/holder.log", "state/holder.key", "state/holder.sock"];
+            // A holder has its log, its key and, until it ends, its socket beside the state, and the
+            // gateway has a socket for the holder's relay.
+            let holder =
+                ["state/holder.log", "state/holder.key", "state/holder.sock", "state/tools.sock"];
             let programs = ["state/components", "state/partial-components"];
             let mut aside =
                 programs.into_iter().chain(["state/turns", "state/audit"]).chain(holder);

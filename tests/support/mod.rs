@@ -8,6 +8,7 @@ pub mod guests;
 pub mod lasting;
 pub mod link;
 pub mod model_server;
+pub mod needs;
 pub mod observers;
 pub mod oci_registry;
 pub mod policies;

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -25,6 +25,19 @@ fn children(parent: u32) -> Vec<rustix::process::Pid> {
         status.lines().any(|line| line == format!("PPid:\t{parent}"))
     };
     pids.filter(is_child).filter_map(rustix::process::Pid::from_raw).collect()
+}
+
+/// A way in which a server refuses one user while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The user's password was changed.
+    Password,
+    /// The user may not log in.
+    Login,
+    /// The database accepts no connections.
+    Connections,
+    /// The user has no rights to the tables. Its connections stay open.
+    Rights,
 }
 
 /// A running server. Dropping it ends the server.
@@ -167,17 +180,76 @@ impl Postgres {
         self.ask("select pg_reload_conf()");
     }
 
+    /// Creates a database with a user who is not a superuser and has a password.
+    #[allow(dead_code, reason = "the benches do not use it")]
+    pub fn create_team(&self) {
+        let rules = self.folder.path().join("data/pg_hba.conf");
+        let trusted = fs::read_to_string(&rules).expect("the server's rules");
+        fs::write(&rules, format!("local all team scram-sha-256\n{trusted}")).expect("written");
+        self.ask("select pg_reload_conf()");
+        self.ask("create user team password 'first'");
+        self.ask("create database team owner team");
+    }
+
+    /// Returns the value of `CLUSTER_URL` for the user and the database of
+    /// [`Postgres::create_team`], for clients that use a socket in `folder`.
+    #[allow(dead_code, reason = "the benches do not use it")]
+    pub fn team_url(&self, folder: &Path) -> String {
+        format!("host={} user=team password=first dbname=team", folder.display())
+    }
+
+    /// Makes the server refuse the user of [`Postgres::create_team`], and cuts its connections.
+    #[allow(dead_code, reason = "the benches do not use it")]
+    pub fn refuse_team(&self, refusal: Refusal) {
+        match refusal {
+            Refusal::Password => self.ask("alter user team password 'second'"),
+            Refusal::Login => self.ask("alter user team nologin"),
+            Refusal::Connections => self.ask("alter database team allow_connections false"),
+            Refusal::Rights => self.ask_team("revoke all on schema aetheel from team"),
+        };
+        if refusal != Refusal::Rights {
+            self.ask(
+                "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'team'",
+            );
+        }
+    }
+
+    /// Undoes [`Postgres::refuse_team`].
+    #[allow(dead_code, reason = "the benches do not use it")]
+    pub fn accept_team(&self) {
+        self.ask("alter user team login password 'first'");
+        self.ask("alter database team allow_connections true");
+        if self.ask_team("select count(*) from pg_namespace where nspname = 'aetheel'") == "1" {
+            self.ask_team("grant all on schema aetheel to team");
+        }
+    }
+
+    /// Runs a statement in the database of [`Postgres::create_team`], as a superuser.
+    #[allow(dead_code, reason = "the benches do not use it")]
+    pub fn ask_team(&self, statement: &str) -> String {
+        rows(statement, &self.psql_team(statement))
+    }
+
+    /// Executes a statement in the database of [`Postgres::create_team`], which may fail.
+    #[allow(dead_code, reason = "the benches do not use it")]
+    pub fn psql_team(&self, statement: &str) -> Output {
+        self.psql_in("team", statement)
+    }
+
     /// Runs a statement and returns its rows, with `|` between columns.
     pub fn ask(&self, statement: &str) -> String {
-        let out = self.psql(statement);
-        assert!(out.status.success(), "{statement}: {}", String::from_utf8_lossy(&out.stderr));
-        String::from_utf8_lossy(&out.stdout).trim().to_owned()
+        rows(statement, &self.psql(statement))
     }
 
     /// Executes a statement, which may fail.
-    pub fn psql(&self, statement: &str) -> std::process::Output {
+    pub fn psql(&self, statement: &str) -> Output {
+        self.psql_in("postgres", statement)
+    }
+
+    fn psql_in(&self, database: &str, statement: &str) -> Output {
+        let url = format!("host={} user=aetheel dbname={database}", self.folder.path().display());
         plain(&self.programs.join("psql"))
-            .args(["--no-psqlrc", "--tuples-only", "--no-align", "--dbname", &self.url()])
+            .args(["--no-psqlrc", "--tuples-only", "--no-align", "--dbname", &url])
             .args(["--port", &self.port.to_string()])
             .args(["--command", statement])
             .output()
@@ -216,6 +288,12 @@ fn serve(programs: &Path, folder: &Path, settings: &[String]) -> Child {
         .stderr(log)
         .spawn()
         .expect("postgres runs")
+}
+
+/// Returns the rows that a statement returned, with `|` between columns.
+fn rows(statement: &str, out: &Output) -> String {
+    assert!(out.status.success(), "{statement}: {}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8_lossy(&out.stdout).trim().to_owned()
 }
 
 /// Returns a command that runs the program without root privileges.

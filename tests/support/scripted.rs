@@ -1,7 +1,7 @@
 //! An agent, its backend and its outlet in this process, to test the dispatcher and the driver
 //! without components, processes or Discord.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -21,7 +21,7 @@ use aetheel::config::{BusyPolicy, HostToolKind};
 use aetheel::dispatch::{
     ChannelError, Choices, DeliveryError, Dispatcher, DispatcherDeps, Notice, OpenQuestion,
     OpenedThread, Outlet, PriorDelivery, QuestionDismissal, RecapMessage, Reply, Router,
-    Settlement, TurnAnswer,
+    Settlement, TurnAnswer, WaitTopic,
 };
 use aetheel::event::{AttachedFile, Event, EventKind as Asked, EventOrigin, Lane, NewEvent};
 use aetheel::fold::Transcript;
@@ -391,6 +391,9 @@ pub struct Collected {
     /// The traces of earlier processes, of all replies that were opened.
     pub traces: Mutex<Vec<PriorDelivery>>,
     notices: watch::Sender<Vec<Notice>>,
+    /// The open notices about waits, and the ended ones with their lines.
+    open_waits: Mutex<HashSet<String>>,
+    ended_waits: watch::Sender<Vec<(String, String)>>,
     /// Whether notices are posted, but the responses to them are held back.
     pub holds_responses: watch::Sender<bool>,
     /// Messages that were reported as unfinished.
@@ -428,6 +431,28 @@ impl Collected {
     /// Waits for `count` notices and returns them.
     pub async fn notices(&self, count: usize) -> Vec<Notice> {
         all(&self.notices, count, "notices").await
+    }
+
+    /// Waits for `count` notices that `is_wanted` selects, and returns them.
+    pub async fn notices_with(
+        &self,
+        count: usize,
+        is_wanted: impl Fn(&Notice) -> bool,
+    ) -> Vec<Notice> {
+        let mut least = count;
+        loop {
+            let notices = self.notices(least).await;
+            least = notices.len() + 1;
+            let wanted: Vec<Notice> = notices.into_iter().filter(|one| is_wanted(one)).collect();
+            if wanted.len() >= count {
+                return wanted;
+            }
+        }
+    }
+
+    /// Waits for `count` ended waits and returns them: topic and line.
+    pub async fn ended_waits(&self, count: usize) -> Vec<(String, String)> {
+        all(&self.ended_waits, count, "ends of waits").await
     }
 
     /// Waits for `count` settlements of questions and returns them.
@@ -509,6 +534,18 @@ impl Outlet for CollectingOutlet {
         self.0.notices.send_modify(|notices| notices.push(notice));
         let _ = self.0.holds_responses.subscribe().wait_for(|holds| !*holds).await;
         Ok(())
+    }
+
+    async fn announce_wait(&self, wait: WaitTopic, notice: Notice) -> Result<(), DeliveryError> {
+        self.0.open_waits.lock().unwrap().insert(wait.topic);
+        self.notify(notice).await
+    }
+
+    fn end_wait(&self, topic: &str, line: &str) {
+        if self.0.open_waits.lock().unwrap().remove(topic) {
+            let ended = (topic.to_owned(), line.to_owned());
+            self.0.ended_waits.send_modify(|waits| waits.push(ended));
+        }
     }
 
     fn open(&self, event: &Event) -> Box<dyn Reply> {

@@ -1,9 +1,9 @@
 //! Tests that run the examples of `docs/webhooks.md` unchanged.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use super::{Stand, serve_with};
+use crate::support::needs;
 
 /// Returns the shell examples of the page, in order.
 fn examples() -> Vec<String> {
@@ -24,18 +24,7 @@ fn secret(example: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_documented_calls_are_accepted() {
-    let there = |program: &str| {
-        Command::new(program)
-            .arg("--help")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()
-            .is_ok()
-    };
-    if !there("curl") || !there("openssl") {
-        eprintln!(
-            "curl or openssl is not installed; the examples of the documentation were not run"
-        );
+    if !needs::program("curl", "curl") || !needs::program("openssl", "openssl") {
         return;
     }
     let examples = examples();

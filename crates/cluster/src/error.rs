@@ -4,15 +4,21 @@
 const UNTRUSTED: &str = "invalid peer certificate";
 /// SQLSTATE that the database functions raise for a process whose lease was taken over.
 const LOST: &str = "AE001";
+/// Classes of SQLSTATE about the values of a statement: cardinality, data exceptions, integrity
+/// constraints, and limits of the server (PostgreSQL 18, appendix A). All other errors may pass:
+/// lost connections, a read-only server, a full disk, and also a changed password or revoked
+/// rights, because an operator can restore them while this node runs.
+const VALUE_CLASSES: [&str; 4] = ["21", "22", "23", "54"];
 
 /// The error of a cluster operation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClusterError {
-    /// The database cannot be reached, or does not answer. It is unknown whether the operation took
-    /// effect.
-    #[error("the database of the cluster cannot be reached: {0}")]
+    /// The database cannot be reached, does not answer, or refuses this node or its writes for now.
+    /// Another attempt may succeed. It is unknown whether the operation took effect.
+    #[error("the database of the cluster cannot be reached or refuses this node: {0}")]
     Away(String),
-    /// The database refuses the operation. Repeating it does not help.
+    /// The database refuses this operation because of its values, or the node cannot join the
+    /// cluster. Repeating it does not help.
     #[error("the database of the cluster cannot be used: {0}")]
     Refused(String),
     /// The server's certificate is not trusted. Only the first connection of a command or of a node
@@ -65,18 +71,10 @@ impl ClusterError {
         let why = aetheel_model::plain::with_causes(error);
         match error.code().map(tokio_postgres::error::SqlState::code) {
             Some(LOST) => Self::Fenced,
-            // Classes of SQLSTATE: connection failures, a read-only server, conflicts with other
-            // transactions, lack of resources, and operator intervention (PostgreSQL 18, appendix
-            // A).
-            Some(code)
-                if ["08", "25", "40", "53", "57", "58"]
-                    .iter()
-                    .any(|class| code.starts_with(class)) =>
-            {
-                Self::Away(why)
+            Some(code) if VALUE_CLASSES.iter().any(|class| code.starts_with(class)) => {
+                Self::Refused(why)
             }
-            Some(_) => Self::Refused(why),
-            None => Self::Away(why),
+            _ => Self::Away(why),
         }
     }
 }

@@ -124,10 +124,13 @@ impl Cluster {
     }
 
     /// Acknowledges a handover after it was saved in this node's journal and files. Deletes the
-    /// handover, opens its lanes and releases their messages. Lanes in which turns had `begun` stay
+    /// handover and opens its lanes in the database. Lanes in which turns had `begun` stay
     /// closed while an agent on the other machine may still run in them
     /// ([`Cluster::open_waiting_lanes`]). Returns the lanes of the handover that are open now. A
     /// repeated call returns the same, so it can follow a call whose result is unknown.
+    ///
+    /// This process delivers no message of these lanes and reports them as moving until
+    /// [`Cluster::release_lanes`] is called, so that their earlier events come first.
     ///
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
@@ -139,14 +142,14 @@ impl Cluster {
         let values: [(SqlValue<'_>, Type); 2] =
             [(&handover.id, Type::INT8), (&begun, Type::TEXT_ARRAY)];
         let statement = "select from aetheel.taken_in($1, $2, $3, $4, $5)";
-        self.inner.fenced(statement, &values).await?;
-        self.mark_open(&handover.roots).await
+        self.open_held(&handover.roots, statement, &values).await
     }
 
     /// Opens taken-over lanes in which no agent of the other machine can run any more: its lease
     /// for turns has expired, or its next process reported that the agents have ended. Returns
-    /// the lanes among `waiting` that are open now. A repeated call returns the same, so it can
-    /// follow a call whose result is unknown.
+    /// the lanes among `waiting` that are open now, which are held back as by
+    /// [`Cluster::ack_handover`]. A repeated call returns the same, so it can follow a call whose
+    /// result is unknown.
     ///
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
@@ -154,12 +157,24 @@ impl Cluster {
         &self,
         waiting: &[String],
     ) -> Result<Vec<String>, ClusterError> {
-        self.inner.fenced("select from aetheel.open_waited($1, $2, $3)", &[]).await?;
-        self.mark_open(waiting).await
+        self.open_held(waiting, "select from aetheel.open_waited($1, $2, $3)", &[]).await
     }
 
-    /// Marks the lanes among `roots` as open that the database says are open here. Returns them.
-    async fn mark_open(&self, roots: &[String]) -> Result<Vec<String>, ClusterError> {
+    /// Holds lanes back in this process and runs a statement that may open them. Returns the lanes
+    /// that the database says are open here.
+    async fn open_held(
+        &self,
+        roots: &[String],
+        statement: &str,
+        values: &[(SqlValue<'_>, Type)],
+    ) -> Result<Vec<String>, ClusterError> {
+        {
+            let mut lanes = self.inner.lanes.lock();
+            for root in roots {
+                lanes.hold(root);
+            }
+        }
+        self.inner.fenced(statement, values).await?;
         let statement = "select root from aetheel.lane
              where bot = $1 and node = $2 and root = any ($4) and open and not held
                and exists (select from aetheel.node
@@ -167,34 +182,61 @@ impl Cluster {
              order by root";
         let values: [(SqlValue<'_>, Type); 1] = [(&roots, Type::TEXT_ARRAY)];
         let rows = self.inner.fenced(statement, &values).await?;
-        let roots: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+        Ok(rows.iter().map(|row| row.get(0)).collect())
+    }
+
+    /// Begins to deliver the messages of lanes that [`Cluster::ack_handover`] or
+    /// [`Cluster::open_waiting_lanes`] returned. The events that wait in these lanes must be in the
+    /// queue before.
+    pub fn release_lanes(&self, roots: &[String]) {
         if !roots.is_empty() {
             self.inner.lanes.lock().import(roots.iter().cloned().collect());
             self.inner.mail_notify.notify_one();
         }
-        Ok(roots)
     }
 
     /// Reports that this machine's agents have ended or are about to, except those of turns that
-    /// this node still has. Other nodes can then open the lanes that they took over from this
-    /// machine.
+    /// this node still has, and those in the `wanted` lanes. Other nodes can then open the lanes
+    /// that they took over from this machine, and give the wanted ones back
+    /// ([`Cluster::give_back`]). While this machine lives, wanted lanes are not opened elsewhere
+    /// before another report leaves them out.
     ///
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
-    pub async fn report_agents_ended(&self) -> Result<(), ClusterError> {
+    pub async fn report_agents_ended(&self, wanted: &[String]) -> Result<(), ClusterError> {
         let inner = &self.inner;
         // Time for the agents to end.
         let moment = (inner.options.lease / SEND_RATIO.1).as_secs_f64();
         let statement = "ended as (
                  update aetheel.lane
-                 set waits_until = least(waits_until,
-                                         clock_timestamp() + make_interval(secs => $5))
+                 set wanted = not open and root = any ($6),
+                     waits_until = case when root = any ($6) then waits_until
+                         else least(waits_until, clock_timestamp() + make_interval(secs => $5)) end
                  from me where lane.bot = $1 and lane.waits_for = $4
              )
              select from me";
-        let values: [(SqlValue<'_>, Type); 2] =
-            [(&inner.options.identity, Type::TEXT), (&moment, Type::FLOAT8)];
+        let values: [(SqlValue<'_>, Type); 3] = [
+            (&inner.options.identity, Type::TEXT),
+            (&moment, Type::FLOAT8),
+            (&wanted, Type::TEXT_ARRAY),
+        ];
         inner.write(statement, &values).await
+    }
+
+    /// Gives a lane that this node has not opened back to the machine that wants it, with its
+    /// journal lines and files. Returns the name of the lane's node after the call, or `None`,
+    /// without changing anything, if the lane stays here. The call can be repeated. A lane is
+    /// either given back or opened ([`Cluster::open_waiting_lanes`]), never both.
+    ///
+    /// # Errors
+    /// Returns a [`ClusterError`]. After [`ClusterError::Away`] the lane may have been given back.
+    pub async fn give_back(
+        &self,
+        root: &str,
+        journal: &str,
+        files: &[(String, String)],
+    ) -> Result<Option<String>, ClusterError> {
+        self.send_lane("give_back", root, journal, files).await
     }
 
     /// Transfers an idle lane with its journal lines and files to the most suitable other node.
@@ -212,6 +254,21 @@ impl Cluster {
     ) -> Result<Option<String>, ClusterError> {
         // No event of the lane may begin here from now on, whatever the result of the transfer.
         let held_before = self.inner.lanes.lock().hold(root);
+        let heir = self.send_lane("hand_over", root, journal, files).await?;
+        if heir.is_none() && !held_before {
+            self.inner.let_go(root).await?;
+        }
+        Ok(heir)
+    }
+
+    /// Calls a function of the database that transfers a lane.
+    async fn send_lane(
+        &self,
+        function: &str,
+        root: &str,
+        journal: &str,
+        files: &[(String, String)],
+    ) -> Result<Option<String>, ClusterError> {
         let names: Vec<&str> = files.iter().map(|(name, _)| name.as_str()).collect();
         let bodies: Vec<&str> = files.iter().map(|(_, body)| body.as_str()).collect();
         let values: [(SqlValue<'_>, Type); 4] = [
@@ -220,14 +277,8 @@ impl Cluster {
             (&names, Type::TEXT_ARRAY),
             (&bodies, Type::TEXT_ARRAY),
         ];
-        let rows = self
-            .inner
-            .fenced("select aetheel.hand_over($1, $2, $3, $4, $5, $6, $7)", &values)
-            .await?;
-        let heir: Option<String> = rows.first().and_then(|row| row.get(0));
-        if heir.is_none() && !held_before {
-            self.inner.let_go(root).await?;
-        }
-        Ok(heir)
+        let statement = format!("select aetheel.{function}($1, $2, $3, $4, $5, $6, $7)");
+        let rows = self.inner.fenced(&statement, &values).await?;
+        Ok(rows.first().and_then(|row| row.get(0)))
     }
 }

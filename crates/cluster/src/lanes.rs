@@ -123,7 +123,7 @@ impl Cluster {
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
     pub async fn my_lanes(&self) -> Result<Vec<LaneRow>, ClusterError> {
-        self.lanes_where("true").await
+        self.lanes_where("node = $2").await
     }
 
     /// Returns the lanes of this node that stay closed because an agent may still run in them on
@@ -132,7 +132,26 @@ impl Cluster {
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
     pub async fn waiting_lanes(&self) -> Result<Vec<LaneRow>, ClusterError> {
-        self.lanes_where("not open and waits_for is not null").await
+        self.lanes_where("node = $2 and not open and waits_for is not null").await
+    }
+
+    /// Returns the closed lanes that wait for agents of this machine, sorted by root. Another node
+    /// took them over from an earlier process.
+    ///
+    /// # Errors
+    /// Returns the [`ClusterError`] of the database call.
+    pub async fn lanes_waiting_for_this_machine(&self) -> Result<Vec<LaneRow>, ClusterError> {
+        let identity = "(select identity from aetheel.node where bot = $1 and name = $2)";
+        self.lanes_where(&format!("not open and waits_for = {identity}")).await
+    }
+
+    /// Returns the lanes of this node that another machine wants back
+    /// ([`Cluster::report_agents_ended`]), sorted by root.
+    ///
+    /// # Errors
+    /// Returns the [`ClusterError`] of the database call.
+    pub async fn wanted_lanes(&self) -> Result<Vec<LaneRow>, ClusterError> {
+        self.lanes_where("node = $2 and not open and wanted").await
     }
 
     async fn lanes_where(&self, condition: &str) -> Result<Vec<LaneRow>, ClusterError> {
@@ -140,7 +159,7 @@ impl Cluster {
         let statement = format!(
             "select root, array(select thread from aetheel.thread
                             where thread.bot = lane.bot and thread.root = lane.root order by thread)
-             from aetheel.lane where bot = $1 and node = $2 and {condition} order by root"
+             from aetheel.lane where bot = $1 and {condition} order by root"
         );
         let rows = self
             .inner

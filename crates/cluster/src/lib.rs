@@ -137,8 +137,6 @@ struct ClusterState {
     /// The load to report with the next renewal.
     load: Mutex<Load>,
     peers: watch::Sender<Peers>,
-    /// Whether the last renewal failed.
-    away: watch::Sender<bool>,
     lanes: Mutex<lanes::NodeLanes>,
     /// Ensures that only one query for messages runs at a time.
     poll_lock: tokio::sync::Mutex<()>,
@@ -161,7 +159,6 @@ impl ClusterState {
             membership,
             load: Mutex::new(load),
             peers: watch::Sender::default(),
-            away: watch::Sender::new(false),
             lanes: Mutex::default(),
             poll_lock: tokio::sync::Mutex::default(),
             mail_notify: Arc::default(),
@@ -260,31 +257,31 @@ impl Cluster {
     }
 
     /// Joins the cluster: creates or upgrades the schema, compares clocks, registers the node, and
-    /// starts to renew its leases. Waits while the database is unreachable.
+    /// starts to renew its leases. Waits while the database is unreachable or refuses this node.
     ///
     /// # Errors
     /// Returns [`ClusterError::Refused`] or [`ClusterError::Untrusted`].
     pub async fn join(url: &str, options: NodeOptions) -> Result<Self, ClusterError> {
         // A result that arrives after the next renewal is useless.
         let database = Database::parse(url, options.lease / RENEWALS_PER_LEASE)?;
-        let mut warned = false;
+        let mut warned = None;
         loop {
-            let asked_ms = boot_ms();
             match Self::try_join(&database, &options).await.map_err(ClusterError::on_first_connect)
             {
-                Ok((start, joined, roots)) => {
-                    let membership = Membership::new((start, joined), asked_ms, &options);
+                Ok((membership, roots)) => {
                     let inner = Arc::new(ClusterState::new(database, options, membership));
                     inner.lanes.lock().mark_open(roots);
                     membership::spawn_renewals(&inner);
                     return Ok(Self { inner });
                 }
                 Err(ClusterError::Away(why)) => {
-                    if !std::mem::replace(&mut warned, true) {
+                    if warned.as_ref() != Some(&why) {
                         tracing::warn!(
                             why,
-                            "the database of the cluster cannot be reached; waiting for it"
+                            hint = "check the server, and the user, the password and the database in `CLUSTER_URL`",
+                            "the database of the cluster cannot be reached or refuses this node; waiting for it"
                         );
+                        warned = Some(why);
                     }
                     tokio::time::sleep(Duration::from_secs(1)).await;
                 }
@@ -293,14 +290,19 @@ impl Cluster {
         }
     }
 
+    /// Joins the cluster once. Returns the membership and the open lanes of the node. No lease
+    /// limits the calls before the last but one, so a slow database only makes them longer.
     async fn try_join(
         database: &Database,
         options: &NodeOptions,
-    ) -> Result<(i64, JoinKind, Vec<String>), ClusterError> {
-        database.prepare().await?;
-        clocks::compare_clocks(database).await?;
-        let (start, joined) = membership::register(database, options).await?;
-        Ok((start, joined, lanes::open_lanes(database, options, None).await?))
+    ) -> Result<(Membership, Vec<String>), ClusterError> {
+        let patient = database.another_connection(BULK_TIMEOUT);
+        patient.prepare().await?;
+        clocks::compare_clocks(&patient).await?;
+        let asked_ms = boot_ms();
+        let registered = membership::register(&patient, options).await?;
+        let membership = Membership::new(registered, asked_ms, options);
+        Ok((membership, lanes::open_lanes(&patient, options, None).await?))
     }
 
     /// Returns the node's name.
@@ -321,12 +323,6 @@ impl Cluster {
     #[must_use]
     pub fn turn_lease(&self) -> Lease {
         self.inner.membership.turns.clone()
-    }
-
-    /// Returns a receiver that is `true` while renewals of the lease fail.
-    #[must_use]
-    pub fn database_away(&self) -> watch::Receiver<bool> {
-        self.inner.away.subscribe()
     }
 
     /// Returns how this node joined. Restarts keep this value until

@@ -9,6 +9,7 @@ use std::time::Duration;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::{Cluster, ClusterError, ClusterState};
@@ -52,6 +53,12 @@ pub struct ReceivedMessage {
     pub kind: String,
     /// The content, as JSON.
     pub body: String,
+}
+
+impl ReceivedMessage {
+    fn of(row: &Row) -> Self {
+        Self { number: row.get(0), root: row.get(1), kind: row.get(2), body: row.get(3) }
+    }
 }
 
 impl Cluster {
@@ -107,6 +114,29 @@ impl Cluster {
             .fenced("select aetheel.tell_all($1, $2, $3, $4, $5, $6)", &values)
             .await
             .map(drop)
+    }
+
+    /// Returns the messages for lanes of this node that stay closed because an agent may still run
+    /// on another machine, sorted by number. Each has the time at which the lane opens at the
+    /// latest if the other machine does not return, in seconds since 1970.
+    ///
+    /// # Errors
+    /// Returns the [`ClusterError`] of the database call.
+    pub async fn closed_messages(&self) -> Result<Vec<(ReceivedMessage, i64)>, ClusterError> {
+        let (bot, name) = (self.inner.bot(), &self.inner.options.name);
+        let statement = "select mail.number, mail.root, mail.kind, mail.body,
+                    ceil(extract(epoch from lane.waits_until))::int8
+             from aetheel.mail
+             join aetheel.lane on lane.bot = mail.bot and lane.root = mail.root
+             where mail.bot = $1 and mail.done is null and lane.node = $2
+               and not lane.open and lane.waits_until is not null
+             order by mail.number limit $3";
+        let rows = self
+            .inner
+            .database
+            .call(async |client| client.query(statement, &[&bot, name, &MAX_MESSAGES]).await)
+            .await?;
+        Ok(rows.iter().map(|row| (ReceivedMessage::of(row), row.get(4))).collect())
     }
 
     /// Starts to receive the messages for this node.
@@ -209,12 +239,7 @@ async fn poll_messages(inner: &ClusterState) -> Result<Vec<ReceivedMessage>, Clu
     let values: [(super::SqlValue<'_>, Type); 2] =
         [(&given, Type::INT8_ARRAY), (&MAX_MESSAGES, Type::INT8)];
     let rows = inner.fenced(statement, &values).await?;
-    let messages = rows.iter().map(|row| ReceivedMessage {
-        number: row.get(0),
-        root: row.get(1),
-        kind: row.get(2),
-        body: row.get(3),
-    });
+    let messages = rows.iter().map(ReceivedMessage::of);
     // No `await` from here on: a message is marked as delivered only if it is returned.
     let mut lanes = inner.lanes.lock();
     Ok(messages

@@ -200,12 +200,12 @@ pub(super) fn spawn_renewals(inner: &Arc<ClusterState>) {
     let inner = Arc::clone(inner);
     supervisor::spawn_finite("lease", async move {
         let (membership, span) = (&inner.membership, inner.options.lease);
-        let (mut renewals, mut ran_out) = (0_u32, false);
+        let (mut renewals, mut is_away, mut ran_out) = (0_u32, false, false);
         while !membership.lease.is_ended() {
             let asked_ms = boot_ms();
             match renew(&inner).await {
                 Ok(true) => {
-                    ran_out = false;
+                    (is_away, ran_out) = (false, false);
                     after_renewal(&inner, asked_ms).await;
                 }
                 Ok(false) => {
@@ -215,7 +215,7 @@ pub(super) fn spawn_renewals(inner: &Arc<ClusterState>) {
                     );
                 }
                 Err(error) => {
-                    if !inner.away.send_replace(true) {
+                    if !std::mem::replace(&mut is_away, true) {
                         tracing::warn!(%error, "cannot renew the lease of this node; trying again");
                     }
                     if !membership.lease.is_valid() && !std::mem::replace(&mut ran_out, true) {
@@ -247,7 +247,6 @@ pub(super) fn spawn_renewals(inner: &Arc<ClusterState>) {
 }
 
 async fn after_renewal(inner: &ClusterState, asked_ms: u64) {
-    inner.away.send_replace(false);
     let had_run_out = inner.membership.extend_leases(asked_ms, &inner.options);
     if had_run_out {
         tracing::info!(

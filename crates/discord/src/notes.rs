@@ -1,5 +1,6 @@
 //! The notes that survive a restart, in `state/discord.md`: the last handled message of each
-//! channel, for catching up; the last logins; and the messages of open questions, for closing them.
+//! channel, for catching up; the last logins; and the messages of open questions and of notices
+//! about waits, for closing them. The file has the notices among the questions.
 //!
 //! The file is read once, when the bot connects. After that, the notes in memory are used.
 //! Questions and logins are saved at once, because a crash must neither leave working buttons nor
@@ -11,6 +12,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tracing::warn;
 
+use aetheel_dispatch::WaitTopic;
 use aetheel_model::id::{ChannelId, MessageId};
 use aetheel_model::plain::with_causes;
 use aetheel_store::workspace::{ChannelNotes, DiscordNotes, FileError};
@@ -27,16 +29,53 @@ pub(super) struct NotesCache {
     logins: Mutex<Vec<i64>>,
     /// Questions that a previous process left open: id, channel and message.
     open_questions: Mutex<Vec<(String, u64, u64)>>,
+    /// The open notices about waits, by topic.
+    waits: Mutex<HashMap<String, OpenWait>>,
     file: DiscordNotes,
+}
+
+/// The beginning of the id of a notice about a wait, in the file.
+const WAIT: &str = "wait.";
+
+/// The message of an open notice about a wait.
+#[derive(Clone, Debug)]
+pub(super) struct OpenWait {
+    /// The id in the file.
+    id: String,
+    pub(super) channel: u64,
+    pub(super) message: u64,
+}
+
+impl OpenWait {
+    /// Returns the topic and the reason.
+    fn topic_and_reason(&self) -> (&str, &str) {
+        let rest = self.id.strip_prefix(WAIT).unwrap_or_default();
+        rest.split_once('.').unwrap_or((rest, ""))
+    }
+
+    pub(super) fn has_reason(&self, reason: &str) -> bool {
+        self.topic_and_reason().1 == reason
+    }
+}
+
+/// Moves the notices about waits out of a list of questions.
+fn take_waits(questions: &mut Vec<(String, u64, u64)>) -> impl Iterator<Item = (String, OpenWait)> {
+    let waits = questions.extract_if(.., |(id, ..)| id.starts_with(WAIT));
+    let waits: Vec<OpenWait> =
+        waits.map(|(id, channel, message)| OpenWait { id, channel, message }).collect();
+    waits.into_iter().map(|wait| (wait.topic_and_reason().0.to_owned(), wait))
 }
 
 impl NotesCache {
     /// Reads the notes of the previous process.
     pub(super) async fn read(file: DiscordNotes) -> Self {
+        let mut questions = of_discord(file.questions().await);
+        let waits = take_waits(&mut questions).collect();
         Self {
             last_handled: Mutex::new(numbers(file.seen().await).collect()),
             logins: Mutex::new(file.logins().await),
-            open_questions: Mutex::new(of_discord(file.questions().await)),
+            open_questions: Mutex::new(questions),
+            waits: Mutex::new(waits),
             file,
         }
     }
@@ -103,6 +142,7 @@ impl NotesCache {
         let ChannelNotes { channels, questions } = DiscordNotes::read_lines(&lines);
         self.last_handled.lock().retain(|channel, _| !wanted(*channel));
         self.open_questions.lock().retain(|(_, channel, _)| !wanted(*channel));
+        self.waits.lock().retain(|_, wait| !wanted(wait.channel));
         for (channel, _) in channels {
             self.file.forget(channel);
         }
@@ -137,6 +177,7 @@ impl NotesCache {
                 MessageId::discord(*message),
             );
         }
+        self.waits.lock().extend(take_waits(&mut questions));
         {
             let mut left = self.open_questions.lock();
             left.retain(|known| !questions.contains(known));
@@ -156,6 +197,39 @@ impl NotesCache {
     pub(super) fn question_closed(&self, question: &str) {
         self.file.close_question(question);
         self.save_soon();
+    }
+
+    /// Records the message of a notice about a wait.
+    pub(super) fn wait_opened(&self, wait: &WaitTopic, channel: u64, message: u64) {
+        let id = format!("{WAIT}{}.{}", wait.topic, wait.reason);
+        self.question_opened(&id, channel, message);
+        self.waits.lock().insert(wait.topic.clone(), OpenWait { id, channel, message });
+    }
+
+    /// Returns the open notice about a wait.
+    pub(super) fn wait(&self, topic: &str) -> Option<OpenWait> {
+        self.waits.lock().get(topic).cloned()
+    }
+
+    /// Removes the open notice about a wait, which is then closed by the caller.
+    pub(super) fn take_wait(&self, topic: &str) -> Option<OpenWait> {
+        self.waits.lock().remove(topic)
+    }
+
+    /// Removes the open notice with this message, because a person pressed a button of it.
+    pub(super) fn take_pressed_wait(&self, message: u64) -> Option<OpenWait> {
+        let mut waits = self.waits.lock();
+        waits.extract_if(|_, wait| wait.message == message).map(|(_, wait)| wait).next()
+    }
+
+    /// Adds a notice again that is open after all.
+    pub(super) fn put_back_wait(&self, wait: OpenWait) {
+        self.waits.lock().insert(wait.topic_and_reason().0.to_owned(), wait);
+    }
+
+    /// Records that the end of a wait is visible.
+    pub(super) fn wait_closed(&self, wait: &OpenWait) {
+        self.question_closed(&wait.id);
     }
 
     /// Saves the notes every few seconds; never returns.

@@ -118,7 +118,7 @@ pub use self::outlet::messages::PromptRefusal;
 pub use self::outlet::question::{OpenQuestion, Settlement, Subject};
 pub use self::outlet::{
     ChannelError, DeliveryError, Notice, Offer, OpenedThread, Outlet, PriorDelivery,
-    QuestionDismissal, RECAP_MESSAGES, RecapMessage, Reply,
+    QuestionDismissal, RECAP_MESSAGES, RecapMessage, Reply, WaitTopic,
 };
 pub use self::questions::{AnswerRefusal, Person, Questions};
 pub use self::recovery::import::LaneTransfer;

@@ -164,7 +164,7 @@ async fn wait_for_journal(journal: &Journal, entry: &JournalEntry) {
     tracing::error!(
         event = entry.event.sequence,
         lane = %entry.event.lane,
-        "the turn is paused: the queue cannot be written; hint: make room for CONFIG_DIR/state/queue.md, then the turn continues"
+        "the turn is paused: the queue cannot be written; it continues once the queue can be written; hint: an earlier line names the place of the queue and the reason"
     );
     while !journal.flush().await {
         tokio::time::sleep(RETRY_INTERVAL).await;
@@ -308,7 +308,7 @@ impl EventPersistence {
     /// Forgets an event that could not be saved. The pending write reports the failure to the
     /// submitter.
     pub(crate) fn discard_unsaved(&self, event: &Event) {
-        tracing::error!(event = event.sequence, lane = %event.lane, "event discarded: it could not be written to state/queue.md");
+        tracing::error!(event = event.sequence, lane = %event.lane, "event discarded: it could not be written to the queue");
         if let Some(journal) = &self.deps.journal {
             journal.forget(event.sequence);
         }

@@ -6,7 +6,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::Shared;
 use super::lanes::panics::catch_panic;
-use super::lanes::paused::{refuse_unjournaled, resume_when_unpaused};
+use super::lanes::paused::{hold_for, refuse_unjournaled, resume_when_unpaused};
 use super::lanes::slot::{LaneSlot, PumpGuard};
 use super::recovery::offer::OfferReason;
 use super::recovery::restart::{Recovery, TurnFollowUp};
@@ -49,7 +49,11 @@ impl Shared {
                 if let Ok(TurnFollowUp::Rerun) = seen {
                     shared.lanes.queue.lock().restore(event.clone());
                 }
-                let waits = matches!(seen, Ok(TurnFollowUp::Paused)) && shared.lanes.pause(&event);
+                let hold = match seen {
+                    Ok(TurnFollowUp::Paused) => Some(hold_for(&shared, &event).await),
+                    _ => None,
+                };
+                let hold = hold.filter(|hold| shared.lanes.pause(&event, *hold));
                 let asking = !matches!(
                     seen,
                     Ok(TurnFollowUp::Nothing | TurnFollowUp::Rerun | TurnFollowUp::Paused)
@@ -59,8 +63,10 @@ impl Shared {
                 drop(slot);
                 match seen {
                     Ok(TurnFollowUp::Nothing | TurnFollowUp::Rerun) => {}
-                    Ok(TurnFollowUp::Paused) if waits => resume_when_unpaused(&shared, event),
-                    Ok(TurnFollowUp::Paused) => refuse_unjournaled(&shared, &event).await,
+                    Ok(TurnFollowUp::Paused) => match hold {
+                        Some(hold) => resume_when_unpaused(&shared, event.lane, hold),
+                        None => refuse_unjournaled(&shared, &event).await,
+                    },
                     Ok(TurnFollowUp::AskPeople) => {
                         Recovery::new(shared).offer_event(&event, OfferReason::Interrupted).await
                     }

@@ -63,7 +63,7 @@ impl Dispatcher {
             && !journal.flush().await
         {
             tracing::error!(
-                "shutdown: state/queue.md could not be written; some events may be answered again after the next start"
+                "shutdown: the queue could not be written; some events may be answered again after the next start"
             );
         }
     }
@@ -134,7 +134,7 @@ impl Dispatcher {
             && !journal.flush().await
         {
             tracing::error!(
-                "shutdown: state/queue.md could not be written; some events may be answered again after the next start"
+                "shutdown: the queue could not be written; some events may be answered again after the next start"
             );
         }
     }

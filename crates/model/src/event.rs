@@ -263,6 +263,16 @@ pub struct PromptChoice {
     pub model: Option<String>,
 }
 
+/// A place in the order of a lane: that of an event, or the same place for an event that continues
+/// its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct QueuePlace {
+    /// The event that was accepted in this place.
+    pub of: Sequence,
+    /// The event that has the place.
+    pub sequence: Sequence,
+}
+
 /// A request for a turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -299,6 +309,9 @@ pub struct Event {
     /// The agent and the model, as in [`NewEvent::choice`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choice: Option<Box<PromptChoice>>,
+    /// The event whose turn it continues, as in [`NewEvent::continues`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues: Option<Sequence>,
     /// A key that identifies the cause of the event, as in [`NewEvent::key`].
     #[serde(default)]
     pub key: Option<String>,
@@ -312,6 +325,12 @@ pub struct Event {
 }
 
 impl Event {
+    /// Returns the place of the event in the order of its lane.
+    #[must_use]
+    pub fn place(&self) -> QueuePlace {
+        QueuePlace { of: self.continues.unwrap_or(self.sequence), sequence: self.sequence }
+    }
+
     /// Returns whether the event ends with this gateway process, so that the next process does not
     /// continue it. An event with a key happens only once in all processes, such as the
     /// instructions of the first start.
@@ -355,6 +374,10 @@ pub struct NewEvent {
     /// lane.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub choice: Option<Box<PromptChoice>>,
+    /// The event of a person whose interrupted turn it continues. It takes the place of that event
+    /// in its lane.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continues: Option<Sequence>,
     /// A key that identifies the cause of the event (`discord:…`, `cron:backup:…`). A second event
     /// with the same key is not accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -394,6 +417,7 @@ impl NewEvent {
             quoted: None,
             by_agent: None,
             choice: None,
+            continues: None,
             key: None,
             opens_thread: false,
             missed: false,
@@ -416,6 +440,7 @@ impl NewEvent {
             quoted,
             by_agent,
             choice,
+            continues,
             key,
             opens_thread,
             missed: _,
@@ -435,6 +460,7 @@ impl NewEvent {
             quoted,
             by_agent,
             choice,
+            continues,
             key,
             opens_thread,
             late,

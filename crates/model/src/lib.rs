@@ -33,6 +33,7 @@ pub mod prompt;
 pub mod queue;
 pub mod redact;
 pub mod schedule;
+pub mod shown_time;
 pub mod split;
 pub mod sse;
 pub mod supervisor;

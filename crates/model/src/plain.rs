@@ -194,6 +194,23 @@ pub fn counted<N: Copy + Display + PartialEq + From<u8>>(number: N, noun: &str) 
     format!("{number} {noun}{}", if number == N::from(1) { "" } else { "s" })
 }
 
+/// Returns lines in which equal ones are one line with their number.
+#[must_use]
+pub fn folded(lines: Vec<String>) -> Vec<String> {
+    let mut counts: Vec<(String, usize)> = Vec::new();
+    for line in lines {
+        match counts.iter_mut().find(|(known, _)| *known == line) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((line, 1)),
+        }
+    }
+    let line = |(line, count): (String, usize)| match count {
+        1 => line,
+        count => format!("{line} ({count} times)"),
+    };
+    counts.into_iter().map(line).collect()
+}
+
 /// Returns an error and its causes as one text, separated by `: `.
 #[must_use]
 pub fn with_causes(error: &dyn std::error::Error) -> String {
@@ -227,6 +244,8 @@ mod tests {
         assert_eq!(counted(0_u8, "line"), "0 lines");
         assert_eq!(counted(1_usize, "line"), "1 line");
         assert_eq!(counted(2_u64, "line"), "2 lines");
+        let lines = ["a", "b", "a"].map(str::to_owned).into();
+        assert_eq!(folded(lines), ["a (2 times)", "b"]);
     }
 
     #[test]

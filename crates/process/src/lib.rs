@@ -28,6 +28,7 @@ mod seclusion;
 mod start;
 mod starter;
 mod tail;
+pub mod tool_relay;
 
 use std::time::{Duration, Instant};
 

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -12,6 +13,9 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::{mpsc, oneshot};
 
 use aetheel_model::agent::{HostTool, SessionKey};
+
+/// The largest number of a call.
+const MAX_CALL_NUMBER: u32 = (1 << 30) - 1;
 
 /// The SHA-256 of a secret.
 type SecretDigest = [u8; 32];
@@ -24,6 +28,8 @@ pub struct ToolEndpoints(Arc<EndpointTable>);
 struct EndpointTable {
     /// The address of the MCP server, or `None` if the server cannot start.
     address: OnceLock<Option<SocketAddr>>,
+    /// Whether links that outlived the gateway are still missing in `links`.
+    restoring: AtomicBool,
     /// Only digests are compared, so the time of a search reveals nothing about a secret.
     links: Mutex<HashMap<SecretDigest, mpsc::UnboundedSender<EndpointRequest>>>,
 }
@@ -41,6 +47,8 @@ pub(crate) enum EndpointRequest {
 #[derive(Debug)]
 pub(crate) struct ServedCall {
     pub(crate) session: SessionKey,
+    /// The number of the request. A repeated request has the same number.
+    pub(crate) number: u32,
     pub(crate) name: String,
     pub(crate) input: String,
     pub(crate) reply_tx: oneshot::Sender<ToolReply>,
@@ -82,6 +90,17 @@ impl ToolEndpoints {
         matches!(self.0.address.get(), Some(None))
     }
 
+    /// Notes whether links that outlived the gateway are still to be added.
+    pub(crate) fn set_restoring(&self, restoring: bool) {
+        self.0.restoring.store(restoring, Ordering::Release);
+    }
+
+    /// Returns whether a link that is not found may still be added.
+    #[must_use]
+    pub fn are_restoring(&self) -> bool {
+        self.0.restoring.load(Ordering::Acquire)
+    }
+
     /// Returns the address of a link without the session, or `None` if there is no server.
     pub(crate) fn address_of(&self, secret: &str) -> Option<String> {
         self.0
@@ -115,12 +134,13 @@ impl ToolEndpoint {
         reply.await.unwrap_or_default()
     }
 
-    /// Calls a tool and waits for its result. If the future is dropped, the call continues, and an
-    /// identical call of the same turn gets its result.
-    pub async fn call(&self, name: String, input: String) -> ToolReply {
+    /// Calls a tool and waits for its result. If the future is dropped, the call continues, and a
+    /// call with the same number gets its result. Only the lower 30 bits of the number count.
+    pub async fn call(&self, number: u32, name: String, input: String) -> ToolReply {
         let (reply_tx, reply) = oneshot::channel();
         let session = self.session;
-        self.send(EndpointRequest::Call(ServedCall { session, name, input, reply_tx }));
+        let number = number & MAX_CALL_NUMBER;
+        self.send(EndpointRequest::Call(ServedCall { session, number, name, input, reply_tx }));
         reply.await.unwrap_or_else(|_| ToolReply {
             text: "the turn of this call has ended".to_owned(),
             failed: true,
@@ -161,7 +181,7 @@ mod tests {
         endpoints.add("secret", sender);
         let endpoint = endpoints.find("secret", 1).expect("added");
         drop(receiver);
-        assert!(endpoint.call("x".to_owned(), String::new()).await.failed);
+        assert!(endpoint.call(1, "x".to_owned(), String::new()).await.failed);
         assert!(endpoint.tools().await.is_empty());
     }
 

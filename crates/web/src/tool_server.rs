@@ -1,19 +1,16 @@
-//! The MCP server on loopback with which agents call tools of the host, if their protocol cannot
-//! carry the calls.
+//! The MCP server with which agents call tools of the host, if their protocol cannot carry the calls.
 //!
-//! The path of an address contains the secret of a link and a session ([`ToolEndpoints`]), and each
-//! request is complete in itself. So an address stays valid if the gateway is restarted and gets the
-//! same port. `rmcp` implements the protocol. Tested by `tests/dispatch/tool_server.rs`.
+//! Agents connect to the tool relay, which outlives the gateway. It sends their requests to this
+//! server over a Unix socket, each with a number, and repeats a request if the gateway ends before
+//! its response. The path of an address contains the secret of a link and a session
+//! ([`ToolEndpoints`]). `rmcp` implements the protocol. Tested by `tests/dispatch/tool_server.rs`.
 
-use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
-use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use rmcp::model::{
@@ -25,55 +22,34 @@ use rmcp::service::RequestContext;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
-use tokio::net::TcpListener;
+use tokio::net::UnixListener;
 use tokio::task::JoinHandle;
 
-use super::connection::{BoundedListener, HttpCaller, single_request};
 use aetheel_model::supervisor;
 use aetheel_turn::{ToolEndpoint, ToolEndpoints, ToolReply};
 
-/// The largest number of simultaneous connections. A question occupies one until it is answered.
-const CONNECTIONS: usize = 512;
 /// The largest body of a request, in bytes.
 const MAX_BODY_BYTES: usize = 1 << 20;
 
 /// The running server. Dropping it closes it.
 #[derive(Debug)]
 pub struct ToolServer {
-    /// The address of the listener.
-    pub address: SocketAddr,
     serving: JoinHandle<()>,
 }
 
 impl ToolServer {
-    /// Starts the server on loopback, and gives its address to the links that start from now on.
-    /// Uses `port` if it is free, otherwise another one.
-    ///
-    /// # Errors
-    /// The system's error if no port can be used.
-    pub async fn open(port: Option<u16>, endpoints: ToolEndpoints) -> io::Result<Self> {
-        let bind = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
-        let listener = match port {
-            Some(port) => match bind(port).await {
-                Ok(listener) => listener,
-                Err(error) => {
-                    tracing::warn!(port, %error, "the port of the tool server is taken; agents that still run cannot call host tools");
-                    bind(0).await?
-                }
-            },
-            None => bind(0).await?,
-        };
-        let address = listener.local_addr()?;
-        endpoints.set_address(address);
+    /// Serves the relay. `number` is the header with the number of a request.
+    #[must_use]
+    pub fn open(listener: UnixListener, number: &'static str, endpoints: ToolEndpoints) -> Self {
+        let router = Router::new()
+            .route("/mcp/{secret}/{session}", post(serve))
+            .with_state(ServerState { number, endpoints });
         let serving = supervisor::spawn("tool server", async move {
-            let service = router(endpoints).into_make_service_with_connect_info::<HttpCaller>();
-            if let Err(error) =
-                axum::serve(BoundedListener::new(listener, CONNECTIONS), service).await
-            {
+            if let Err(error) = axum::serve(listener, router).await {
                 tracing::error!(%error, "the tool server has stopped");
             }
         });
-        Ok(Self { address, serving })
+        Self { serving }
     }
 }
 
@@ -83,36 +59,47 @@ impl Drop for ToolServer {
     }
 }
 
-fn router(endpoints: ToolEndpoints) -> Router {
-    Router::new()
-        .route("/mcp/{secret}/{session}", post(serve))
-        .layer(from_fn(single_request))
-        .with_state(endpoints)
+#[derive(Clone)]
+struct ServerState {
+    /// The header with the number of a request.
+    number: &'static str,
+    endpoints: ToolEndpoints,
 }
 
 /// Answers one request of an MCP client.
 async fn serve(
-    State(endpoints): State<ToolEndpoints>,
+    State(ServerState { number, endpoints }): State<ServerState>,
     Path((secret, session)): Path<(String, u32)>,
     request: Request,
 ) -> Response {
     let Some(endpoint) = endpoints.find(&secret, session) else {
+        if endpoints.are_restoring() {
+            return StatusCode::SERVICE_UNAVAILABLE.into_response();
+        }
         tracing::warn!(session, "refused a request to the tool server: no agent has this address");
         return StatusCode::NOT_FOUND.into_response();
     };
+    let number =
+        request.headers().get(number).and_then(|number| number.to_str().ok()?.parse().ok());
+    let Some(number) = number else { return StatusCode::BAD_REQUEST.into_response() };
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
+        .with_json_response(true)
         .with_allowed_hosts(["127.0.0.1"])
         .enforce_origin_validation()
         .with_max_request_body_bytes(MAX_BODY_BYTES);
-    let tools = move || Ok(SessionTools(endpoint.clone()));
+    let tools = move || Ok(SessionTools { endpoint: endpoint.clone(), number });
     let service =
         StreamableHttpService::new(tools, Arc::new(NeverSessionManager::default()), config);
     service.handle(request).await.map(Body::new)
 }
 
-/// The tools of one session.
-struct SessionTools(ToolEndpoint);
+/// The tools of one session, for one request.
+struct SessionTools {
+    endpoint: ToolEndpoint,
+    /// The number of the request.
+    number: u32,
+}
 
 impl ServerHandler for SessionTools {
     fn get_info(&self) -> ServerConfig {
@@ -126,7 +113,7 @@ impl ServerHandler for SessionTools {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = self.0.tools().await.into_iter().filter_map(|tool| {
+        let tools = self.endpoint.tools().await.into_iter().filter_map(|tool| {
             let schema: JsonObject = serde_json::from_str(&tool.input_schema).ok()?;
             // Agents that only plan refuse tools that may change something.
             let annotations = ToolAnnotations::new().read_only(true);
@@ -142,8 +129,8 @@ impl ServerHandler for SessionTools {
     ) -> Result<CallToolResponse, ErrorData> {
         let input = serde_json::Value::Object(request.arguments.unwrap_or_default()).to_string();
         let ToolReply { text, failed } = tokio::select! {
-            reply = self.0.call(request.name.into_owned(), input) => reply,
-            // The client is gone. The call continues, for a client that calls again.
+            reply = self.endpoint.call(self.number, request.name.into_owned(), input) => reply,
+            // The client is gone. The call continues, for its repeated request.
             () = context.ct.cancelled() => {
                 return Err(ErrorData::internal_error("the call was cancelled", None));
             }

@@ -262,11 +262,36 @@ fn an_idle_link_moves_with_its_process_and_threads() {
         2,
         "the current settings are still known"
     );
-    for state in
-        ["", "{}", r#"{"form":2}"#, r#"{"form":1,"proc":1,"procs":1,"asks":0,"sessions":[{}]}"#]
-    {
+    let ids: Vec<_> = play.written.iter().filter_map(|line| number_of_request(line)).collect();
+    assert!(ids.is_sorted_by(|one, next| one < next), "a number is used twice: {ids:?}");
+    for state in ["", "{}", r#"{"form":2}"#, r#"{"form":3}"#, r#"{"form":1,"proc":1,"asks":0}"#] {
         assert!(Backend::default().load(state, "9").is_err(), "{state}");
     }
+}
+
+fn number_of_request(line: &str) -> Option<u64> {
+    let line: serde_json::Value = serde_json::from_str(line).unwrap();
+    line.get("method")?;
+    line["id"].as_u64()
+}
+
+/// A checkpoint of an earlier version has no number of requests. The recording continues as that
+/// version continued: with 1.
+#[test]
+fn a_state_without_the_number_of_requests_counts_from_one() {
+    let mut play = play("live-init-prompt-streaming");
+    play.start(live("first"));
+    until_done(&mut play);
+    let state: serde_json::Value =
+        serde_json::from_str(&play.backend().save().unwrap()).unwrap();
+    let mut old = state.as_object().unwrap().clone();
+    old.insert("form".to_owned(), json!(2));
+    old.remove("calls").expect("the number");
+    let mut backend = Backend::default();
+    backend.load(&json!(old).to_string(), "0.1.0").unwrap();
+    let saved: serde_json::Value = serde_json::from_str(&backend.save().unwrap()).unwrap();
+    assert_eq!(saved["calls"], "0");
+    assert_eq!(saved["sessions"], state["sessions"]);
 }
 
 #[test]

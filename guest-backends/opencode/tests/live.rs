@@ -261,9 +261,12 @@ fn each_session_gets_an_mcp_server_with_the_tools_of_the_host() {
     let warned = |action: &Action| matches!(action, Action::Diagnostic(said) if said.text.contains("no route"));
     assert!(play.actions.iter().any(warned), "the turn begins without the tools");
     idle(says(busy(&mut play), "msg_1", json!({"type": "text", "id": "prt_1", "text": "ok"})));
-    play.start(with_tools(2)).answer("prompt_async", 204, "");
-    assert_eq!(play.bodies("POST /mcp").len(), 1, "it is added once");
+    let connected = r#"{"aetheel-1":{"status":"connected"}}"#;
+    play.start(with_tools(2)).answer("POST /mcp", 200, connected).answer("prompt_async", 204, "");
     idle(says(busy(&mut play), "msg_2", json!({"type": "text", "id": "prt_2", "text": "ok"})));
+    play.start(with_tools(3)).answer("prompt_async", 204, "");
+    assert_eq!(play.bodies("POST /mcp").len(), 2, "it is added until it is connected");
+    idle(says(busy(&mut play), "msg_3", json!({"type": "text", "id": "prt_3", "text": "ok"})));
     play.command(Command::CloseSession(1));
     assert_eq!(play.paths().last().copied(), Some("POST /mcp/aetheel-1/disconnect"));
 }

@@ -3,21 +3,24 @@
 //! The first node that notices a dead one takes over everything that it had. A node that is being
 //! drained gives its lanes away one by one, each when nothing runs in it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::mail::{InFlightMessages, InboxGate, patiently};
+use super::mail::{InFlightMessages, patiently};
 use super::node_digests;
+use super::returning_lanes::{ReturnDecisions, ReturningLanes};
 use super::waiting_lanes::WaitingLanes;
 use tokio::sync::watch;
 
 use crate::cluster::{Cluster, ClusterError, Handover, LaneRow, Load};
-use crate::discord::Discord;
+use crate::discord::{Discord, GatewayEvent};
 use crate::dispatch::{ImportedEvents, LaneTransfer, Observer, Settings};
 use crate::event::{Lane, LaneFilter};
 use crate::figures;
 use crate::plain::with_causes;
+use crate::startup::clustering::DISCORD_FILE;
+use crate::supervisor;
 use crate::turn::Backends;
 use crate::workspace::Workspace;
 
@@ -28,8 +31,6 @@ const COMPARE_INTERVAL: Duration = Duration::from_secs(10);
 /// How long moving a lane waits for messages that are being processed. After that, the lane is
 /// tried again later.
 const IN_FLIGHT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The state file of the Discord adapter.
-const DISCORD_FILE: &str = "discord.md";
 
 /// Takes lanes over from other nodes and gives lanes away.
 pub(super) struct LaneMover {
@@ -40,12 +41,15 @@ pub(super) struct LaneMover {
     pub(super) workspace: Workspace,
     pub(super) discord: Discord,
     pub(super) in_flight: InFlightMessages,
-    pub(super) gate: InboxGate,
     /// Largest number of turns that run at the same time.
     pub(super) slots: usize,
     pub(super) backends: Arc<dyn Backends>,
     /// Lanes that were taken over and are still closed.
     pub(super) waiting: WaitingLanes,
+    /// Lanes that other nodes are to give back.
+    pub(super) returning: ReturningLanes,
+    /// Numbers of the messages for closed lanes whose authors were notified.
+    pub(super) notified: HashSet<i64>,
     /// The events of handovers that are in the journal but not acknowledged, by the number of the
     /// handover. A repeated import would not return them.
     pub(super) imported: HashMap<i64, ImportedEvents>,
@@ -85,8 +89,42 @@ impl LaneMover {
             for handover in coming.unwrap_or_default() {
                 self.import_handover(&handover).await;
             }
+            self.settle_returning().await;
             self.open_waited().await;
             tokio::time::sleep(POLL_INTERVAL).await;
+        }
+    }
+
+    /// Ends the agents of lanes that other nodes do not give back.
+    async fn settle_returning(&mut self) {
+        let Some(ReturnDecisions { kept, lost }) = self.returning.settle(&self.cluster).await
+        else {
+            return;
+        };
+        for row in &lost {
+            let lane = row.root.as_str();
+            tracing::warn!(lane, "another node continues with a channel; its agent here is ended");
+            self.forget(row).await;
+        }
+        self.transfer.end_continued_turns(|lane| kept.iter().any(|row| row.has(lane)));
+    }
+
+    /// Gives the closed lanes back that other machines want, because the agents of their turns
+    /// continue there.
+    async fn give_back_lanes(&mut self) {
+        for row in patiently!(self.cluster.wanted_lanes()).unwrap_or_default() {
+            // Its handover may not be imported yet.
+            if !self.waiting.contains(&row.root) {
+                continue;
+            }
+            let (journal, files) = self.export(&row).await;
+            let given = patiently!(self.cluster.give_back(&row.root, &journal, &files)).flatten();
+            if let Some(to) = given {
+                let lane = row.root.as_str();
+                tracing::info!(lane, to, "a channel returns to its machine, whose agent continues");
+                self.waiting.remove(&row.root);
+                self.forget(&row).await;
+            }
         }
     }
 
@@ -94,10 +132,11 @@ impl LaneMover {
     async fn open_waited(&mut self) {
         let waiting = self.waiting.roots();
         if waiting.is_empty() {
+            self.notified.clear();
             return;
         }
-        // The waiting events run before any new message of these lanes is processed.
-        let _closed = self.gate.write().await;
+        self.give_back_lanes().await;
+        self.report_closed_lanes().await;
         let opened = patiently!(self.cluster.open_waiting_lanes(&waiting)).unwrap_or_default();
         if !opened.is_empty() {
             tracing::info!(
@@ -106,6 +145,22 @@ impl LaneMover {
             );
         }
         self.waiting.begin(&opened);
+        self.cluster.release_lanes(&opened);
+    }
+
+    /// Notifies the authors of messages for closed lanes.
+    async fn report_closed_lanes(&mut self) {
+        for (message, until) in patiently!(self.cluster.closed_messages()).unwrap_or_default() {
+            let event = serde_json::from_str::<GatewayEvent>(&message.body);
+            if self.notified.insert(message.number)
+                && let Ok(event) = event
+            {
+                let discord = self.discord.clone();
+                supervisor::spawn_finite("notice of a closed channel", async move {
+                    discord.report_closed(&event, until).await;
+                });
+            }
+        }
     }
 
     /// Returns the digests of the operator's files and of the components.
@@ -179,8 +234,6 @@ impl LaneMover {
         let mut taken = self.transfer.accepted_messages();
         taken.retain(|(channel, _)| handed(*channel));
         channels.extend(self.discord.mark_handled(&taken));
-        // The imported events run before any new message of these lanes is processed.
-        let _closed = self.gate.write().await;
         let begun_lanes = self.transfer.begun_lanes();
         let has_begun = |row: &&LaneRow| begun_lanes.iter().any(|lane| row.has(lane));
         let begun: Vec<String> =
@@ -202,8 +255,10 @@ impl LaneMover {
         self.waiting.add(&waiting, later);
         self.waiting.begin(&opened);
         now.begin();
-        // Reads the messages that people wrote while no node had these channels.
+        // Reads the messages that people wrote while no node had these channels, before any new
+        // message there is processed.
         self.discord.catch_up(channels);
+        self.cluster.release_lanes(&opened);
     }
 
     /// Moves the lanes that are idle to other nodes. Returns how many lanes are left.
@@ -226,11 +281,6 @@ impl LaneMover {
     /// Moves a lane to another node. Returns `false` if it stays here for now.
     async fn move_away(&self, row: &LaneRow) -> bool {
         let root = row.root.as_str();
-        let theirs: LaneFilter = {
-            let row = row.clone();
-            Arc::new(move |lane: &Lane| row.has(lane))
-        };
-        let of_channel = |channel| theirs(&Lane::Channel(channel));
         patiently!(self.cluster.hold_messages(root, true));
         let in_hand =
             tokio::time::timeout(IN_FLIGHT_TIMEOUT, self.in_flight.wait_empty(Some(root))).await;
@@ -238,22 +288,40 @@ impl LaneMover {
             patiently!(self.cluster.hold_messages(root, false));
             return false;
         }
-        let journal = self.transfer.export_lanes(&*theirs);
-        let mut files = self.workspace.export_lanes(Arc::clone(&theirs)).await;
-        files.push((DISCORD_FILE.to_owned(), self.discord.export_channels(of_channel).await));
+        let (journal, files) = self.export(row).await;
         let gone = patiently!(self.cluster.transfer_lane(root, &journal, &files)).flatten();
         if let Some(to) = gone {
             tracing::info!(lane = root, to, "a channel was moved to another node");
-            if let Err(error) = self.discord.forget_channels(of_channel).await {
-                tracing::warn!(error = %with_causes(&error), lane = root, "cannot remove the notes of a moved channel from the state files");
-            }
-            self.transfer.forget_lanes(&*theirs).await;
-            if let Err(error) = self.workspace.forget_lanes(theirs).await {
-                tracing::warn!(error = %with_causes(&error), lane = root, "cannot remove the lines of a moved channel from the state files");
-            }
+            self.forget(row).await;
             return true;
         }
         patiently!(self.cluster.hold_messages(root, false));
         false
     }
+
+    /// Returns the journal lines and the state files of a lane, for another node.
+    async fn export(&self, row: &LaneRow) -> (String, Vec<(String, String)>) {
+        let theirs = filter_of(row);
+        let mut files = self.workspace.export_lanes(Arc::clone(&theirs)).await;
+        let notes = self.discord.export_channels(|id| row.has(&Lane::Channel(id))).await;
+        files.push((DISCORD_FILE.to_owned(), notes));
+        (self.transfer.export_lanes(&*theirs), files)
+    }
+
+    /// Removes the local data of a lane that another node has.
+    async fn forget(&self, row: &LaneRow) {
+        let (theirs, lane) = (filter_of(row), row.root.as_str());
+        if let Err(error) = self.discord.forget_channels(|id| row.has(&Lane::Channel(id))).await {
+            tracing::warn!(error = %with_causes(&error), lane, "cannot remove the notes of a moved channel from the state files");
+        }
+        self.transfer.forget_lanes(&*theirs).await;
+        if let Err(error) = self.workspace.forget_lanes(theirs).await {
+            tracing::warn!(error = %with_causes(&error), lane, "cannot remove the lines of a moved channel from the state files");
+        }
+    }
+}
+
+fn filter_of(row: &LaneRow) -> LaneFilter {
+    let row = row.clone();
+    Arc::new(move |lane: &Lane| row.has(lane))
 }

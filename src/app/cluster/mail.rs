@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tokio::sync::{Notify, RwLock, mpsc};
+use tokio::sync::{Notify, mpsc};
 
 use super::unposted::Unposted;
 use crate::cluster::{Cluster, ClusterError, ClusterMessage, Inbox, ReceivedMessage};
@@ -37,8 +37,8 @@ const MAX_CACHED_CHANNELS: usize = 100_000;
 /// How long a channel is known to have no node before the database is asked again.
 const UNOWNED_CACHE_TIME: Duration = Duration::from_secs(10);
 
-/// Evaluates a call of the database, and repeats it while the database cannot be reached. Returns
-/// `None` if the database refused the call.
+/// Evaluates a call of the database, and repeats it while the database cannot be reached or refuses
+/// this node. Returns `None` if the database can never accept the values of the call.
 macro_rules! patiently {
     ($ask:expr) => {
         loop {
@@ -56,7 +56,8 @@ pub(super) use patiently;
 /// once another node has replaced this one, because the program is about to end.
 pub(super) async fn is_worth_another_try(error: &ClusterError) -> bool {
     match error {
-        ClusterError::Away(_) | ClusterError::Untrusted(_) => {
+        ClusterError::Away(why) | ClusterError::Untrusted(why) => {
+            tracing::debug!(why, "a call of the cluster's database failed; trying again");
             tokio::time::sleep(RETRY_DELAY).await;
             true
         }
@@ -98,22 +99,39 @@ impl Poster {
         Self { cluster, discord, workspace, roots, owned, unowned, unposted }
     }
 
-    /// Sends the events that arrive in `events` until its sender is dropped.
+    /// Sends the events that arrive in `events` until its sender is dropped. An event is dropped
+    /// only if the database cannot store it; its author is then notified.
     pub(super) async fn run(mut self, mut events: mpsc::UnboundedReceiver<GatewayEvent>) {
         let mut batch = Vec::new();
         while events.recv_many(&mut batch, MAX_BATCH).await > 0 {
-            let (mut letters, count) = (Vec::new(), batch.len());
+            let (mut messages, count) = (Vec::new(), batch.len());
             for event in batch.drain(..) {
                 if let Some(channel) = event.channel() {
-                    letters.extend(self.message(event, channel).await);
+                    messages.extend(self.message(event, channel).await);
                 } else if let Ok(body) = serde_json::to_string(&event) {
                     patiently!(self.cluster.broadcast(DISCORD_EVENT, &body));
                 }
             }
-            if !letters.is_empty() {
-                patiently!(self.cluster.post(&letters));
+            if patiently!(self.cluster.post(&messages)).is_none() {
+                self.post_one_by_one(&messages).await;
             }
             self.unposted.posted(count);
+        }
+    }
+
+    /// Sends messages of which the database cannot store at least one.
+    async fn post_one_by_one(&self, messages: &[ClusterMessage]) {
+        for message in messages {
+            let is_posted = patiently!(self.cluster.post(std::slice::from_ref(message))).is_some();
+            let event = serde_json::from_str::<GatewayEvent>(&message.body).ok();
+            if let Some(event) = event.filter(|_| !is_posted) {
+                let key = message.key.as_str();
+                tracing::error!(key, "the database cannot store an event, which is dropped");
+                let discord = self.discord.clone();
+                supervisor::spawn_finite("refused event", async move {
+                    discord.report_refused(&event).await;
+                });
+            }
         }
     }
 
@@ -236,13 +254,8 @@ impl InFlightMessages {
     }
 }
 
-/// Locked for writing while lanes are imported from another node, so that no message of these lanes
-/// is processed before the import is complete.
-pub(super) type InboxGate = Arc<RwLock<()>>;
-
 /// Receives the messages for this node and passes them to Discord's reader or the dispatcher.
 pub(super) struct InboxReader {
-    pub(super) gate: InboxGate,
     pub(super) discord: mpsc::UnboundedSender<(GatewayEvent, Receipt)>,
     pub(super) intake: Intake,
     pub(super) file_neighbours: FileNeighbours,
@@ -274,7 +287,6 @@ impl InboxReader {
                     continue;
                 }
             };
-            let _open = self.gate.read().await;
             for letter in letters {
                 let root = letter.root.clone().unwrap_or_default();
                 self.in_flight.add(&root);

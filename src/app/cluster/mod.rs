@@ -11,6 +11,7 @@
 //! | [`lane_moves`] | takes over lanes from other nodes, and gives lanes away |
 //! | [`router`] | sends events of webhooks and schedules to the node that has the lane |
 //! | [`node_digests`] | digests of files and components that should be the same on all nodes |
+//! | [`returning_lanes`] | lanes that other nodes give back, because their agents continued here |
 //! | [`leader`] | leadership: the login to Discord and the schedules |
 //! | [`unposted`] | events from Discord that are not in the database yet |
 //! | [`waiting_lanes`] | lanes that stay closed until agents on another machine have ended |
@@ -21,11 +22,12 @@ mod lane_moves;
 mod leader;
 mod mail;
 mod node_digests;
+mod returning_lanes;
 mod router;
 mod unposted;
 mod waiting_lanes;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,14 +38,15 @@ use tokio::task::JoinHandle;
 pub use self::budget_table::ClusterBudgetTable;
 use self::lane_moves::LaneMover;
 pub(super) use self::leader::LeaderOnly;
-use self::mail::{InFlightMessages, InboxGate, InboxReader, Poster, patiently};
+use self::mail::{InFlightMessages, InboxReader, Poster, patiently};
+use self::returning_lanes::ReturningLanes;
 use self::router::ClusterRouter;
 use self::unposted::Unposted;
 use self::waiting_lanes::WaitingLanes;
 use crate::cli::exit;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, LaneRow};
 use crate::discord::{Discord, EventSharing, GatewayEvent, Receipt};
-use crate::dispatch::{Dispatcher, Recovery, Router};
+use crate::dispatch::{Dispatcher, LaneTransfer, Recovery, Router};
 use crate::event::Lane;
 use crate::lease::Lease;
 use crate::process::holder::HeldLauncher;
@@ -70,6 +73,8 @@ pub(super) struct ClusterNode {
     mover: Option<JoinHandle<()>>,
     /// Lanes that an earlier process of this node took over and that are still closed.
     waiting: WaitingLanes,
+    /// Lanes that other nodes are to give back.
+    returning: ReturningLanes,
 }
 
 /// The node's ends of the channels that connect it with Discord.
@@ -107,19 +112,28 @@ impl ClusterNode {
         let fence = supervisor::spawn("fence", exit_when_lease_ends(lease));
         let seat = Arc::new(watch::Sender::new(false));
         let (hands, reader, mover) = (InFlightMessages::default(), None, None);
-        let waiting = WaitingLanes::default();
-        Ok(Self { cluster, fence, leadership: seat, in_flight: hands, reader, mover, waiting })
+        let (waiting, returning) = (WaitingLanes::default(), ReturningLanes::new(Vec::new()));
+        let (leadership, in_flight) = (seat, hands);
+        Ok(Self { cluster, fence, leadership, in_flight, reader, mover, waiting, returning })
     }
 
     /// Continues the events of the previous process, except in lanes in which agents of another
-    /// machine may still run. Then reports to the cluster that all other agents of this machine
-    /// have ended. Returns the same as [`Recovery::recover`].
-    pub(super) async fn recover(&mut self, recovery: &Recovery) -> bool {
+    /// machine may still run. Then reports to the cluster which lanes are to be given back, because
+    /// the agents of their turns continue here, and that all other agents of this machine have
+    /// ended. Returns the same as [`Recovery::recover`].
+    pub(super) async fn recover(&mut self, recovery: &Recovery, transfer: &LaneTransfer) -> bool {
         let lanes = patiently!(self.cluster.waiting_lanes()).unwrap_or_default();
+        let taken = patiently!(self.cluster.lanes_waiting_for_this_machine()).unwrap_or_default();
+        let continuing = transfer.continuing_lanes();
+        let continues = |row: &LaneRow| continuing.iter().any(|lane| row.has(lane));
+        let wanted: Vec<LaneRow> = taken.into_iter().filter(continues).collect();
         let closed = |lane: &Lane| lanes.iter().any(|row| row.has(lane));
-        let (later, saved) = recovery.recover_except(closed).await;
+        let returning = |lane: &Lane| wanted.iter().any(|row| row.has(lane));
+        let (later, saved) = recovery.recover_except(closed, returning).await;
         self.waiting.add(&lanes, later);
-        patiently!(self.cluster.report_agents_ended());
+        let roots: Vec<String> = wanted.iter().map(|row| row.root.clone()).collect();
+        patiently!(self.cluster.report_agents_ended(&roots));
+        self.returning = ReturningLanes::new(wanted);
         saved
     }
 
@@ -161,17 +175,13 @@ impl ClusterNode {
         (workspace, discord): (&Workspace, &Discord),
         (backends, slots): (Arc<dyn Backends>, usize),
     ) {
-        let (cluster, hands, gate) =
-            (self.cluster.clone(), self.in_flight.clone(), InboxGate::default());
+        let (cluster, hands) = (self.cluster.clone(), self.in_flight.clone());
         let unposted = Unposted::default();
         let poster =
             Poster::new(cluster.clone(), discord.clone(), workspace.clone(), unposted.clone());
         let (to_post, posting) = mpsc::unbounded_channel();
         supervisor::spawn_finite("discord events", unposted.clone().follow(ends.events, to_post));
-        supervisor::spawn_finite(
-            "waiting notices",
-            unposted.report(discord.clone(), cluster.database_away()),
-        );
+        supervisor::spawn_finite("waiting notices", unposted.report(discord.clone()));
         supervisor::spawn_finite("messages to other nodes", poster.run(posting));
         let movers = LaneMover {
             cluster: cluster.clone(),
@@ -181,16 +191,16 @@ impl ClusterNode {
             workspace: workspace.clone(),
             discord: discord.clone(),
             in_flight: hands.clone(),
-            gate: Arc::clone(&gate),
             slots,
             backends,
             waiting: std::mem::take(&mut self.waiting),
+            returning: std::mem::replace(&mut self.returning, ReturningLanes::new(Vec::new())),
+            notified: HashSet::new(),
             imported: HashMap::new(),
         };
         self.mover = Some(supervisor::spawn("lane moves", movers.run(self.leadership.subscribe())));
         let inbox = cluster.inbox();
         let reader = InboxReader {
-            gate,
             discord: ends.messages,
             intake: dispatcher.intake.clone(),
             file_neighbours: dispatcher.file_neighbours.clone(),

@@ -1,18 +1,24 @@
-//! Events from Discord that are not in the database yet. While the database cannot be reached, the
-//! authors of waiting messages get a notice.
+//! Events from Discord that are not in the database yet. The authors of messages that wait for the
+//! database get a notice.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::mpsc;
 
 use crate::discord::{Discord, GatewayEvent};
 use crate::supervisor;
 
+/// How long a message waits before its author gets a notice.
+const NOTICE_DELAY: Duration = Duration::from_secs(2);
+/// Time between two checks for such messages.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+
 /// Queue of the events that are not in the database yet. Clones share it.
 #[derive(Clone, Default)]
-pub(super) struct Unposted(Arc<(Mutex<UnpostedState>, Notify)>);
+pub(super) struct Unposted(Arc<Mutex<UnpostedState>>);
 
 #[derive(Default)]
 struct UnpostedState {
@@ -21,35 +27,37 @@ struct UnpostedState {
     /// Number of events that were sent to the database or skipped.
     posted: u64,
     /// Messages to the bot whose authors got no notice, each with its number in the order of
-    /// arrival.
-    unnotified: VecDeque<(u64, GatewayEvent)>,
+    /// arrival and the time of its arrival.
+    unnotified: VecDeque<(u64, Instant, GatewayEvent)>,
 }
 
 impl Unposted {
     fn note_event(&self, event: &GatewayEvent) {
-        let (state, news) = &*self.0;
-        let mut state = state.lock();
+        let mut state = self.0.lock();
         let place = state.received;
         state.received += 1;
         if event.is_addressed_message() {
-            state.unnotified.push_back((place, event.clone()));
-            news.notify_one();
+            state.unnotified.push_back((place, Instant::now(), event.clone()));
         }
     }
 
     /// Records that the next `count` events are in the database or were skipped.
     pub(super) fn posted(&self, count: usize) {
-        let mut state = self.0.0.lock();
+        let mut state = self.0.lock();
         state.posted += count as u64;
         let posted = state.posted;
-        while state.unnotified.front().is_some_and(|(place, _)| *place < posted) {
+        while state.unnotified.front().is_some_and(|(place, ..)| *place < posted) {
             state.unnotified.pop_front();
         }
     }
 
-    /// Removes and returns the waiting messages whose authors got no notice.
+    /// Removes and returns the messages that have waited for [`NOTICE_DELAY`] and whose authors got
+    /// no notice.
     fn take_unnotified(&self) -> Vec<GatewayEvent> {
-        self.0.0.lock().unnotified.drain(..).map(|(_, event)| event).collect()
+        let mut state = self.0.lock();
+        let is_due = |(_, at, _): &(u64, Instant, GatewayEvent)| at.elapsed() >= NOTICE_DELAY;
+        let due = state.unnotified.iter().take_while(|message| is_due(message)).count();
+        state.unnotified.drain(..due).map(|(.., event)| event).collect()
     }
 
     /// Forwards each event in order and records it. Returns when either channel is closed.
@@ -66,20 +74,23 @@ impl Unposted {
         }
     }
 
-    /// Posts a notice about each waiting message while `away` is true, which means that the
-    /// database cannot be reached.
-    pub(super) async fn report(self, discord: Discord, mut away: watch::Receiver<bool>) {
-        while away.wait_for(|away| *away).await.is_ok() {
-            for event in self.take_unnotified() {
+    /// Posts a notice about each message that waits for the database. Never returns.
+    pub(super) async fn report(self, discord: Discord) {
+        loop {
+            let waiting = self.take_unnotified();
+            if !waiting.is_empty() {
+                tracing::warn!(
+                    messages = waiting.len(),
+                    "the database of the cluster does not accept messages; their authors are notified, and they are sent once it does"
+                );
+            }
+            for event in waiting {
                 let discord = discord.clone();
                 supervisor::spawn_finite("waiting notice", async move {
                     discord.report_waiting(&event).await;
                 });
             }
-            tokio::select! {
-                () = self.0.1.notified() => {}
-                _ = away.changed() => {}
-            }
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }

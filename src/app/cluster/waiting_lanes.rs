@@ -26,6 +26,16 @@ impl WaitingLanes {
         self.0.keys().cloned().collect()
     }
 
+    /// Returns whether a lane, given by its root, waits here.
+    pub(super) fn contains(&self, root: &str) -> bool {
+        self.0.contains_key(root)
+    }
+
+    /// Removes a lane that another node has now. Its events do not begin here.
+    pub(super) fn remove(&mut self, root: &str) {
+        self.0.remove(root);
+    }
+
     /// Begins the events of the lanes that were opened, given by their roots.
     pub(super) fn begin(&mut self, opened: &[String]) {
         for events in opened.iter().filter_map(|root| self.0.remove(root)).flatten() {

@@ -91,6 +91,8 @@ impl DoctorReport {
                 FindingLevel::Warning => paper.bold("warning"),
                 _ => paper.bad("FAULT  "),
             };
+            // Messages about a setting begin with its name.
+            let message = message.strip_prefix(&format!("{subject}: ")).unwrap_or(message);
             text.push_str(&format!("{level}  {subject}: {}\n", message.replace('\n', "; ")));
             // If consecutive lines have the same hint, it is printed once, after the last of them.
             let next = lines.get(at + 1).and_then(|next| next.hint.as_ref());
@@ -127,7 +129,7 @@ mod tests {
         assert_eq!((report.code(), text(&report).lines().last()), (0, Some("no problems found")));
         report.warning("user", "root", "use another");
         assert_eq!(report.code(), 1);
-        report.fault("token", "refused\nreally", "make a new one");
+        report.fault("token", "token: refused\nreally", "make a new one");
         assert_eq!(report.code(), 2);
         let text = text(&report);
         assert!(text.contains("FAULT    token: refused; really\n         hint: make a new one\n1 fault, 1 warning\n"), "{text}");

@@ -39,7 +39,9 @@ const MANUAL: &str = "docs/configuration.md describes every setting";
 /// Kind of a message between nodes that contains an event of a webhook or schedule.
 pub const EVENT_MESSAGE: &str = "event";
 /// The state files whose lines move with their lanes.
-const LANE_FILES: [&str; 4] = ["sessions.md", "history.md", "discord.md", "agent-schedules.md"];
+const LANE_FILES: [&str; 4] = ["sessions.md", "history.md", DISCORD_FILE, "agent-schedules.md"];
+/// The state file of the Discord adapter.
+pub const DISCORD_FILE: &str = "discord.md";
 /// Time between two checks for changed state files.
 const MIRROR_INTERVAL: Duration = Duration::from_millis(500);
 /// Delay before a failed call of the database is repeated.
@@ -221,7 +223,10 @@ async fn import_local_state(
             node = cluster.name(),
             "another node took over the channels of this one, which starts without channels"
         );
-        for name in LANE_FILES {
+        // The notes about Discord stay: messages that waited for the database when the previous
+        // process ended are found by them. The notes about channels that another node has are
+        // removed later in the start.
+        for name in LANE_FILES.into_iter().filter(|name| *name != DISCORD_FILE) {
             replace(&state.join(name), b"").map_err(failed)?;
         }
     } else if own.is_some() || cluster.join_kind() == JoinKind::First {
@@ -241,7 +246,7 @@ async fn import_local_state(
 }
 
 /// Removes the local data of lanes that another node has. The previous process moved them and ended
-/// before it could remove the data.
+/// before it could remove the data, or the other node took over from it.
 async fn forget_moved_lanes(
     cluster: &Cluster,
     workspace: &Workspace,
@@ -264,7 +269,7 @@ async fn forget_moved_lanes(
     }
     tracing::warn!(
         lanes = gone.len(),
-        "another node has channels that this one moved to it before it ended; removing their data here"
+        "another node has channels of which this one has data; removing the data here"
     );
     let failed = |error: &FileError| {
         let why = format!("cannot remove moved channels: {}", with_causes(error));

@@ -52,7 +52,7 @@ fn no_cap_until_tomorrow_ends_at_midnight_and_owners_are_asked_again() {
     gateway.answered(7, "one");
     gateway.ask(7, "two");
     gateway.settle(1);
-    gateway.press("Until tomorrow");
+    gateway.press("No cap until tomorrow");
     gateway.control.advance(super::LOOK);
     gateway.idle();
     gateway.restart();
@@ -114,7 +114,7 @@ fn a_button_of_the_last_period_has_no_effect() {
     let old = gateway.notices();
     gateway.pass_until(TOMORROW, 1);
     gateway.idle();
-    for label in ["Raise to", "Until tomorrow"] {
+    for label in ["Raise to", "No cap until tomorrow"] {
         let button = super::super::budgets::button(&old, label);
         let press = super::super::budgets::press(gateway.dispatcher(), &button, true);
         assert!(gateway.run(label, press).is_err(), "{label}");

@@ -9,7 +9,7 @@ use aetheel::agent::Exit;
 use aetheel::budget::BudgetPeriod;
 use aetheel::clock::Clock;
 use aetheel::event::Lane;
-use aetheel::id::ChannelId;
+use aetheel::id::{ChannelId, UserId};
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -108,14 +108,16 @@ fn lines(gateway: &MovedGateway) -> Vec<(Timestamp, u64)> {
 
 /// Lets the time pass slowly until no turn runs, and every lane with prompts waits.
 fn work(gateway: &MovedGateway) {
-    let busy = || {
-        let lanes = CHANNELS.map(|channel| Lane::Channel(ChannelId::discord(channel)));
-        lanes.iter().filter(|lane| gateway.dispatcher().turns.is_busy(lane)).count()
+    let observer = &gateway.dispatcher().observer;
+    let all_wait = || {
+        CHANNELS.iter().all(|channel| {
+            let queue = observer.queue_of(&Lane::Channel(ChannelId::discord(*channel)));
+            queue.waiting.iter().all(|waiting| waiting.wait.is_some())
+        })
     };
     gateway.run("all lanes are idle or wait", async {
         loop {
-            let waits = gateway.dispatcher().waits.all().await.len();
-            if gateway.dispatcher().observer.stats().running == 0 && waits == busy() {
+            if observer.stats().running == 0 && all_wait() {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -176,15 +178,17 @@ fn month(seed: u64) {
     gateway.shelf = Shelf::new(gateway.launcher.clone());
     gateway.write("budgets.md", RULES);
     gateway.start();
-    let mut asked: HashMap<u64, Vec<String>> = HashMap::new();
+    let mut asked: HashMap<(u64, u64), Vec<String>> = HashMap::new();
+    let mut count = 0;
     while gateway.clock.now() < time(END) {
         match numbers.next(20) {
             0..9 => {
                 let channel = CHANNELS[numbers.next(3) as usize];
-                let of_lane = asked.entry(channel).or_default();
-                of_lane.push(format!("prompt {} in {channel}", of_lane.len()));
-                let prompt = of_lane.last().expect("a prompt").clone();
-                gateway.ask_as(ANN + numbers.next(2), channel, &prompt);
+                let person = ANN + numbers.next(2);
+                count += 1;
+                let prompt = format!("prompt {count} in {channel}");
+                asked.entry((channel, person)).or_default().push(prompt.clone());
+                gateway.ask_as(person, channel, &prompt);
             }
             9..15 => {
                 work(&gateway);
@@ -226,26 +230,27 @@ fn month(seed: u64) {
     check_answers(&gateway, &asked);
 }
 
-fn check_answers(gateway: &MovedGateway, asked: &HashMap<u64, Vec<String>>) {
+fn check_answers(gateway: &MovedGateway, asked: &HashMap<(u64, u64), Vec<String>>) {
     let answers = gateway.answers();
     let mut events: Vec<u64> = answers.iter().map(|(event, _)| event.sequence).collect();
     events.sort_unstable();
     events.dedup();
     assert_eq!(events.len(), answers.len(), "no event is answered twice");
-    for (channel, prompts) in asked {
+    for ((channel, person), prompts) in asked {
         let lane = Lane::Channel(ChannelId::discord(*channel));
-        let own = answers.iter().filter(|(event, _)| event.lane == lane);
-        let own = own.filter(|(event, _)| event.prompt.starts_with("prompt "));
+        let asker = Some(UserId::discord(*person));
+        let own = answers.iter().filter(|(event, _)| event.lane == lane && event.asker == asker);
+        let own = own.filter(|(event, _)| event.continues.is_none());
         let answered: Vec<&String> = own.map(|(event, _)| &event.prompt).collect();
         assert_eq!(answered, prompts.iter().collect::<Vec<_>>(), "in order, each once");
     }
     let mut interrupted = 0;
     for (event, answer) in &answers {
         let Some(failure) = &answer.failure else { continue };
-        assert!(failure.contains("I continue by myself"), "{event:?}: {failure}");
+        assert!(failure.contains("This is not finished."), "{event:?}: {failure}");
         interrupted += 1;
     }
-    let continued = answers.iter().filter(|(event, _)| event.prompt.starts_with("The "));
+    let continued = answers.iter().filter(|(event, _)| event.continues.is_some());
     assert_eq!(continued.count(), interrupted, "each interrupted turn continues once");
 }
 

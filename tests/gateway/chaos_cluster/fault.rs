@@ -7,6 +7,7 @@ use rustix::process::Signal;
 use super::super::load::Random;
 use super::{LEASE, NAMES, Run};
 use crate::support::link::Way;
+use crate::support::postgres::Refusal;
 
 /// Which faults a run has (`KINDS`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub(super) enum Kinds {
     Term,
     /// Only outages of the database for all machines, which must not end any turn.
     Database,
+    /// Only refusals of the database, which must not end any turn.
+    Refusal,
 }
 
 impl Kinds {
@@ -24,7 +27,8 @@ impl Kinds {
             Err(_) | Ok("mixed") => Self::Mixed,
             Ok("term") => Self::Term,
             Ok("database") => Self::Database,
-            Ok(other) => panic!("KINDS is mixed, term or database, not {other}"),
+            Ok("refusal") => Self::Refusal,
+            Ok(other) => panic!("KINDS is mixed, term, database or refusal, not {other}"),
         }
     }
 }
@@ -49,14 +53,21 @@ enum Fault {
     TermAll,
     /// The database refuses writes, like a primary before a failover.
     ReadOnly,
+    /// The database refuses the user of all machines.
+    Refuse(Refusal),
 }
 
 impl Fault {
     fn choose(kinds: Kinds, random: &mut Random) -> Self {
         let way = [Way::Cut, Way::Stalled][random.below(2) as usize];
-        match (kinds, random.below(17)) {
+        let refusals = [Refusal::Password, Refusal::Login, Refusal::Connections, Refusal::Rights];
+        let refuse = Self::Refuse(refusals[random.below(4) as usize]);
+        match (kinds, random.below(18)) {
             (Kinds::Term, choice) => [Self::Term, Self::TermAll, Self::Drain][choice as usize % 3],
-            (Kinds::Database, choice) => [Self::Database, Self::ReadOnly][choice as usize % 2],
+            (Kinds::Database, choice) => {
+                [Self::Database, Self::ReadOnly, refuse][choice as usize % 3]
+            }
+            (Kinds::Refusal, _) | (Kinds::Mixed, 16) => refuse,
             (Kinds::Mixed, 0..=2) => Self::Kill,
             (Kinds::Mixed, 3 | 4) => Self::KillAll,
             (Kinds::Mixed, 5) => Self::Sleep,
@@ -82,10 +93,13 @@ impl Run {
         let chosen = random.below(self.machines.len() as u64) as usize;
         // At most twice the lease, so that some machines return in time. With outages of the
         // database alone, up to ten leases.
-        let leases = if self.kinds == Kinds::Database { 10 } else { 2 };
+        let only_database = matches!(self.kinds, Kinds::Database | Kinds::Refusal);
+        let leases = if only_database { 10 } else { 2 };
         let span = Duration::from_millis(random.below(leases * LEASE.as_millis() as u64));
         match fault {
-            Fault::Database | Fault::ReadOnly => self.strike_database(fault, span).await,
+            Fault::Database | Fault::ReadOnly | Fault::Refuse(_) => {
+                self.strike_database(fault, span).await
+            }
             fault => self.strike_machine(fault, chosen, span).await,
         }
     }
@@ -96,6 +110,10 @@ impl Run {
             self.postgres.read_only(true);
             self.go_on(until).await.ok();
             self.postgres.read_only(false);
+        } else if let Fault::Refuse(refusal) = fault {
+            self.postgres.refuse_team(refusal);
+            self.go_on(until).await.ok();
+            self.postgres.accept_team();
         } else {
             self.postgres.kill();
             self.go_on(until).await.ok();
@@ -137,7 +155,7 @@ impl Run {
             Fault::CutFromDatabase(way) => machine.cut(way, true, false, until),
             Fault::CutFromDiscord(way) => machine.cut(way, false, true, until),
             Fault::Cut(way) => machine.cut(way, true, true, until),
-            Fault::Drain | Fault::Database | Fault::ReadOnly => {
+            Fault::Drain | Fault::Database | Fault::ReadOnly | Fault::Refuse(_) => {
                 let arguments = ["drain", NAMES[chosen], "--no-wait"];
                 let undo = ["drain", NAMES[chosen], "--undo"];
                 let arguments: &[&str] = if machine.drained { &undo } else { &arguments };

@@ -85,7 +85,7 @@ impl Machine {
             .with("DISCORD_API_BASE", &base)
             .with("AGENT_HOLDER", "require")
             .with("AGENT_WRAPPER", &locks.join("guard").display().to_string())
-            .with("CLUSTER_URL", &postgres.url_by(folder.path()))
+            .with("CLUSTER_URL", &postgres.team_url(folder.path()))
             .with("CLUSTER_LEASE_SECONDS", &LEASE.as_secs().to_string())
             .with("NODE_NAME", name)
             .with("BUSY_POLICY", "queue")

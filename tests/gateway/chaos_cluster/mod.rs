@@ -6,8 +6,9 @@
 //! The clocks of the machines differ by 30 s. Connections to the database that are idle for
 //! `IDLE_CUT_MS` (2,000 by default) are cut, unless it is 0. `FAULTS`, `EVENTS` and `CHANNELS` set
 //! the size of a run, and `SEED` repeats its random choices. `KINDS` is `mixed`, `term` (only
-//! drains and SIGTERM) or `database` (only outages of the database for up to ten leases, which must
-//! not end any turn). `make chaos-cluster` runs the large test.
+//! drains and SIGTERM), `database` (only outages of the database for up to ten leases, which must
+//! not end any turn) or `refusal` (only those in which the database refuses the machines).
+//! `make chaos-cluster` runs the large test.
 
 mod fault;
 mod machine;
@@ -30,6 +31,9 @@ use crate::support::postgres::Postgres;
 const LEASE: Duration = Duration::from_secs(3);
 /// The longest time until others take over the channels of a machine.
 const TAKEOVER: Duration = Duration::from_secs(10);
+/// The longest time until half of the prompts get a reply. Most prompts are written while no fault
+/// lasts.
+const MEDIAN_WAIT: Duration = Duration::from_secs(15);
 const NAMES: [&str; 3] = ["one", "two", "three"];
 /// After this time without an answer, something is lost.
 const PROGRESS: Duration = Duration::from_secs(60);
@@ -70,6 +74,7 @@ impl Run {
         skewed_clock(locks.path());
         let (mut prompts, postgres) =
             (Prompts::new(seed, events, channels).await, Postgres::start());
+        postgres.create_team();
         let mut machines = Vec::new();
         for machine in NAMES.into_iter().zip([0, 30, -30]) {
             machines.push(Machine::new(&prompts, &postgres, locks.path(), machine).await);
@@ -99,7 +104,7 @@ impl Run {
             println!("{:7.1} s  {fault}", began.elapsed().as_secs_f64());
             // Hundreds of logins within minutes exceed the bot's login budget, and the next login
             // would wait. This fails while the database is away.
-            let _ = self.postgres.psql("delete from aetheel.login");
+            let _ = self.postgres.psql_team("delete from aetheel.login");
             self.log.push(fault);
             let next = 500 + self.prompts.random.below(3_000);
             self.go_on(Instant::now() + Duration::from_millis(next)).await?;
@@ -138,7 +143,10 @@ impl Run {
         if !faults.is_empty() {
             return Err(faults);
         }
-        if self.kinds == Kinds::Database {
+        if wait(50) > MEDIAN_WAIT.as_secs_f64() {
+            return Err(format!("half of the prompts waited {:.1} s", wait(50)));
+        }
+        if matches!(self.kinds, Kinds::Database | Kinds::Refusal) {
             self.check_turns_went_on()?;
         }
         if !overlaps.is_empty() {
@@ -203,16 +211,16 @@ impl Run {
             let _ = fs::write(folder.join(name), log);
         }
         let journals = "select node || e'\n' || string_agg(lines, '' order by start, batch) from aetheel.journal group by node";
-        let _ = fs::write(folder.join("journals"), self.postgres.ask(journals));
+        let _ = fs::write(folder.join("journals"), self.postgres.ask_team(journals));
         let mail = "select number, key, root, node, kind, done from aetheel.mail order by number";
-        let _ = fs::write(folder.join("mail"), self.postgres.ask(mail));
+        let _ = fs::write(folder.join("mail"), self.postgres.ask_team(mail));
         let rows = [
             "select name, start, lease > now(), drain from aetheel.node",
             "select node, count(*), bool_and(open), bool_or(held) from aetheel.lane group by node",
             "select number, root, node, left(body, 60) from aetheel.mail where done is null order by number limit 20",
             "select id, from_node, to_node, roots from aetheel.handover",
         ];
-        let rows = rows.map(|rows| format!("{rows}\n{}", self.postgres.ask(rows)));
+        let rows = rows.map(|rows| format!("{rows}\n{}", self.postgres.ask_team(rows)));
         format!("{}\nlogs and journals are in {}", rows.join("\n"), folder.display())
     }
 

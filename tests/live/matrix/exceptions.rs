@@ -27,6 +27,7 @@ const FAULTS: &[(&str, &str, Often, &str)] = &[
     ("droid-one-shot", "error-429", Often::Always, DROID_PERSISTS),
     ("droid-one-shot", "unknown-session", Often::Always, DROID_BEGINS_ANEW),
     ("acp-claude-agent-acp", "host-team", Often::AtTimes, CLAUDE_ACP_ASKS),
+    ("acp-claude-agent-acp", "gateway-killed-tool", Often::AtTimes, CLAUDE_ACP_ASKS),
     ("claude*", "limit-key", Often::Always, CLAUDE_HIDES_THE_END),
     ("acp-claude-agent-acp", "limit-key", Often::Always, CLAUDE_HIDES_THE_END),
     ("codex*", "limit-key", Often::Always, CODEX_HIDES_THE_END),
@@ -67,6 +68,9 @@ pub fn fault(backend: &Backend, scenario: &str) -> Option<(Often, &'static str)>
 
 /// Returns why a row does not apply to a column whose backend declares the features for it.
 pub fn unable(backend: &Backend, scenario: &str) -> Option<&'static str> {
+    if backend.agent == "codex-acp" && scenario == "gateway-killed-tool" {
+        return Some("people are asked before each call");
+    }
     (backend.agent == "codex-acp" && scenario == "question").then_some(
         "codex-acp 2.6.0 has its tool for questions only in a collaboration mode that its backend does not select",
     )

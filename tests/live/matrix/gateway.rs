@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use aetheel::agent::descriptor::Feature;
 use aetheel::agent::{AskDecision, Descriptor, Mode, Safety};
-use aetheel::app::tool_server;
+use aetheel::app::tool_server::{self, ToolService};
 use aetheel::config::Config;
 use aetheel::dispatch::{Dispatcher, Notice, OpenQuestion, Person, Setting, SteeringResult};
 use aetheel::event::{Lane, NewEvent};
@@ -20,7 +20,6 @@ use aetheel::redact::Redactor;
 use aetheel::startup::settings::{ConfigFolder, FolderReason, OperatorSettings};
 use aetheel::startup::{DrainHandle, PreparedStart, Purpose};
 use aetheel::turn::recording;
-use aetheel::web::tool_server::ToolServer;
 use tempfile::TempDir;
 
 use super::super::agents::{Agent, Home, KEY};
@@ -73,7 +72,7 @@ struct Opened {
     dispatcher: Dispatcher,
     guard: DrainHandle,
     recordings: PathBuf,
-    tool_server: Option<ToolServer>,
+    tool_server: Option<ToolService>,
 }
 
 /// Findings after the scenario of a cell.
@@ -184,7 +183,7 @@ impl Cell {
         let config = prepared.config.clone();
         let (dispatcher, guard) = prepared.dispatcher(stage.clone(), None);
         let opened = Opened {
-            tool_server: tool_server::open(&config, &dispatcher, None).await,
+            tool_server: tool_server::open(&config, &dispatcher, None, None).await,
             dispatcher: dispatcher.clone(),
             guard,
             recordings: folder.join("recordings"),
@@ -424,7 +423,7 @@ impl Gateway {
 }
 
 impl Aftermath {
-    fn read(&mut self, folder: &Path, tool_server: Option<&ToolServer>) {
+    fn read(&mut self, folder: &Path, tool_server: Option<&ToolService>) {
         let address = tool_server.map(|server| format!("{}/mcp/", server.address));
         for day in std::fs::read_dir(folder).into_iter().flatten() {
             for file in std::fs::read_dir(day.unwrap().path()).unwrap() {

@@ -75,8 +75,18 @@ impl Service {
 
     /// Kills only the gateway.
     pub async fn kill(&mut self) {
-        self.program.signal(Signal::KILL);
+        self.end(Signal::KILL).await;
+    }
+
+    /// Ends only the gateway with a signal.
+    pub async fn end(&mut self, signal: Signal) {
+        self.program.signal(signal);
         self.program.ended().await;
+    }
+
+    /// Starts the next process, whether an agent still runs or not.
+    pub async fn start_anew(&mut self) {
+        self.program = serving(&self.installation).await;
     }
 
     /// Starts the next process.
@@ -85,7 +95,7 @@ impl Service {
     ///
     /// If the agent's turn does not continue.
     pub async fn start_next(&mut self) {
-        self.program = serving(&self.installation).await;
+        self.start_anew().await;
         self.assert_continues();
     }
 
@@ -191,6 +201,20 @@ impl Service {
             id: opened["question"].as_str().expect("its id").to_owned(),
             leave: leave.expect("the button to allow it is there"),
         }
+    }
+
+    /// Waits for a question of a tool of the gateway with this text, and returns its message.
+    pub async fn asked(&self, text: &str) -> u64 {
+        let asks = |discord: &LocalDiscord| {
+            let mut asking = discord.messages(CHANNEL).into_iter();
+            asking.find(|message| discord.asks(message.id) && format!("{message:?}").contains(text))
+        };
+        self.discord.wait_within(PATIENCE, "a question of a tool", asks).await.id
+    }
+
+    /// Writes a file below the folders.
+    pub fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.installation.path(name), text).unwrap();
     }
 
     /// Reads a file below the folders. Returns an empty string if it does not exist.

@@ -1,6 +1,6 @@
 //! The matrix as a page for people.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -216,7 +216,7 @@ impl Report {
             writeln!(versions, "| {} | {} | {} |", agent.name, agent.version, columns.join(", "))
                 .unwrap();
         }
-        versions
+        format!("{versions}\n{COMPONENTS}{}", components())
     }
 
     fn page(&self) -> String {
@@ -238,6 +238,23 @@ impl Report {
             self.unrecognised()
         )
     }
+}
+
+/// Returns the rows of the present components: name, version, digest, and the version again, which
+/// `scripts/components` replaces when a later version is shipped.
+fn components() -> String {
+    let names: BTreeSet<&str> = BACKENDS.iter().map(|backend| backend.component).collect();
+    let row = |name: &str| {
+        let bytes = std::fs::read(component(name)).expect("the component that was tested");
+        let digest = format!("{:x}", Sha256::digest(bytes));
+        let descriptor = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join(format!("guest-backends/{name}/src/descriptor.json"));
+        let descriptor = std::fs::read_to_string(descriptor).expect("its descriptor");
+        let descriptor: serde_json::Value = serde_json::from_str(&descriptor).expect("JSON");
+        let version = descriptor["version"].as_str().expect("its version");
+        format!("| {name} | {version} | {} | {version} |\n", &digest[..12])
+    };
+    names.into_iter().map(row).collect()
 }
 
 /// Returns a table of some columns and rows, with footnotes.
@@ -323,6 +340,16 @@ fn note(notes: &mut Vec<String>, why: &str) -> String {
     });
     format!("[{}]", at + 1)
 }
+
+const COMPONENTS: &str = "\
+## Components
+
+The results are those of the components with these versions and digests. The middle number of a version changes when the component returns other
+actions for a recording.
+
+| component | tested | digest | shipped |
+|---|---|---|---|
+";
 
 const LEVELS: &str = "\
 By level of safety: `yes`: it does so by itself. `asks`: somebody is asked, and it was not done without leave. `no`: it cannot. Leave for something

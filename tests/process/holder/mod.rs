@@ -27,6 +27,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{RunOutput, SOON, line, living, pids, read_all, sh, stop};
+use crate::support::needs;
 
 /// A holder that runs in this process.
 struct Served {
@@ -676,8 +677,12 @@ fn in_namespace(program: &str) -> Command {
 
 #[tokio::test]
 async fn a_holder_in_another_pid_namespace_detaches_and_refuses_clients_that_it_cannot_see() {
-    if !in_namespace("true").status().is_ok_and(|status| status.success()) {
-        eprintln!("SKIPPED: this machine allows no PID namespaces");
+    let status = in_namespace("true").status();
+    let found = match status {
+        Ok(status) if status.success() => Ok(()),
+        other => Err(format!("`unshare --pid` fails: {other:?}")),
+    };
+    if !needs::met("namespaces", found, "allow user and PID namespaces") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -756,4 +761,19 @@ fn a_wrong_command_line_is_refused_in_the_form_of_the_log() {
     assert_eq!(refused.status.code(), Some(64));
     let line: serde_json::Value = serde_json::from_slice(&refused.stderr).unwrap();
     assert!(line["message"].as_str().unwrap().contains("--nonsense"), "{line}");
+}
+
+#[tokio::test]
+async fn the_next_holder_of_a_folder_has_the_tool_relay_at_the_same_port() {
+    let served = Served::new();
+    let port = served.gateway().await.tool_port();
+    assert!(port.is_some());
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    served.stop.cancel();
+    timeout(SOON, served.task).await.unwrap().unwrap().unwrap();
+    fs::rename(served.folder.path().join("state"), &state).unwrap();
+    let next = Served::with(|options| options.state.clone_from(&state));
+    assert_eq!(gateway(&state).await.tool_port(), port);
+    next.end().await;
 }

@@ -204,12 +204,12 @@ impl Api {
         }
     }
 
-    /// Posts a file as a message of its own. The same nonce never posts twice.
-    pub(super) async fn post_file(
+    /// Posts files as a message of their own. The same nonce never posts twice.
+    pub(super) async fn post_files(
         &self,
         channel: u64,
         nonce: &str,
-        file: &Upload,
+        files: &[Upload],
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
         let call = RestRequest {
@@ -221,7 +221,7 @@ impl Api {
             ),
             by_interaction: false,
         };
-        self.rest.send_file(&call, file, timeouts).await.map(drop)
+        self.rest.send_files(&call, files, timeouts).await.map(drop)
     }
 
     /// Posts a message, as a reply if `reply_to` still exists and may be read. The same nonce never

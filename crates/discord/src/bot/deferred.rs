@@ -1,18 +1,21 @@
-//! The notice that a message waits for the cluster's database.
+//! Notices about messages that are not in the cluster's database.
 
 use std::time::Duration;
 
 use serde::Deserialize as _;
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::Discord;
 use crate::access::asker::Asker;
 use crate::api::waiting_nonce;
 use crate::connection::gateway_event::{GatewayEvent, Parent};
-use crate::rest::Timeouts;
+use crate::rest::{RestError, Timeouts};
 use crate::wire::Message;
 
 const WAITS: &str = "I have received this and am waiting for my database. I will answer as soon as I can. (storage)";
+const REFUSED: &str = "My database cannot store this message, so I have not accepted it. Please write it in other words. (storage)";
+/// Delay before a notice is tried again that Discord could not accept.
+const RETRY_DELAY: Duration = Duration::from_secs(2);
 const TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(5), Duration::from_secs(10));
 
 impl Discord {
@@ -20,22 +23,72 @@ impl Discord {
     /// may not use the bot there get no notice. Without the database, no node knows which node
     /// serves the channel, so the notice is sent without a lease. All nodes use the same nonce for
     /// a message, so that Discord posts one notice.
+    ///
+    /// If this process ends before the message is in the database, the next one finds the message
+    /// when it catches up with the channel.
     pub async fn report_waiting(&self, event: &GatewayEvent) {
-        let Ok(message) = Message::deserialize(&event.data) else { return };
+        let Some((channel, id)) = self.prompt_in(event) else { return };
+        if self.inner.notes.last_handled(channel).is_none() {
+            self.inner.notes.start_channel(channel, id - 1);
+        }
+        if let Err(error) = self.post_waiting_notice((channel, id), &waiting_nonce(id), WAITS).await
+        {
+            debug!(channel, message = id, %error, "cannot send the notice that a message waits");
+        }
+    }
+
+    /// Notifies the author of a prompt that its channel is closed because an agent may still run on
+    /// another machine. `until` is the latest time at which the channel opens if that machine does
+    /// not return, in seconds since 1970.
+    pub async fn report_closed(&self, event: &GatewayEvent, until: i64) {
+        let Some((channel, id)) = self.prompt_in(event) else { return };
+        let text = format!(
+            "I have received this. The machine that served this channel stopped while an agent worked here. I will answer when it is back, or <t:{until}:R>. (machine)"
+        );
+        if let Err(error) = self.post_waiting_notice((channel, id), &waiting_nonce(id), &text).await
+        {
+            debug!(channel, message = id, %error, "cannot send the notice that a channel is closed");
+        }
+    }
+
+    /// Notifies the author of a prompt that the database cannot store it. Tries again while Discord
+    /// cannot accept the notice.
+    pub async fn report_refused(&self, event: &GatewayEvent) {
+        let Some((channel, id)) = self.prompt_in(event) else { return };
+        // Another nonce, because the author may have got the notice that the message waits.
+        let nonce = format!("no{id}");
+        while let Err(error) = self.post_waiting_notice((channel, id), &nonce, REFUSED).await {
+            warn!(channel, message = id, %error, "cannot send the notice that a message was refused");
+            if !error.is_temporary() {
+                return;
+            }
+            tokio::time::sleep(RETRY_DELAY).await;
+        }
+    }
+
+    /// Returns the channel and the id of the event's message, if it is for the bot and its author
+    /// may use the bot there.
+    fn prompt_in(&self, event: &GatewayEvent) -> Option<(u64, u64)> {
+        if !event.is_addressed_message() {
+            return None;
+        }
+        let message = Message::deserialize(&event.data).ok()?;
         let identity = &self.inner.identity;
         let parent = match event.parent {
             Parent::Known(parent) => parent,
             Parent::Unknown => None,
         };
         let asker = Asker::author_of(&message, parent, identity);
-        if !identity.is_from_person(&message) || identity.admit(&asker).is_err() {
-            return;
-        }
-        let (channel, id) = (message.channel_id, message.id);
-        let nonce = waiting_nonce(id);
-        let posted = self.inner.api.post_unleased(channel, id, &nonce, WAITS, TIMEOUTS).await;
-        if let Err(error) = posted {
-            debug!(channel, message = id, %error, "cannot send the notice that a message waits");
-        }
+        let is_admitted = identity.is_from_person(&message) && identity.admit(&asker).is_ok();
+        is_admitted.then_some((message.channel_id, message.id))
+    }
+
+    async fn post_waiting_notice(
+        &self,
+        (channel, message): (u64, u64),
+        nonce: &str,
+        text: &str,
+    ) -> Result<(), RestError> {
+        self.inner.api.post_unleased(channel, message, nonce, text, TIMEOUTS).await
     }
 }

@@ -13,6 +13,7 @@ use crate::delivery::threads;
 use crate::ids::{self, DiscordOrigin};
 use aetheel_dispatch::{
     ChannelError, DeliveryError, Notice, OpenedThread, Outlet, PriorDelivery, RecapMessage, Reply,
+    WaitTopic,
 };
 use aetheel_model::access::LanePermissions;
 use aetheel_model::event::{AttachedFile, Event, EventOrigin};
@@ -93,7 +94,15 @@ impl Outlet for Discord {
     }
 
     async fn notify(&self, notice: Notice) -> Result<(), DeliveryError> {
-        notices::post(&self.inner, notice).await
+        notices::post(&self.inner, notice).await.map(drop)
+    }
+
+    async fn announce_wait(&self, wait: WaitTopic, notice: Notice) -> Result<(), DeliveryError> {
+        notices::announce_wait(&self.inner, &wait, notice).await
+    }
+
+    fn end_wait(&self, topic: &str, line: &str) {
+        notices::end_wait(&self.inner, topic, line);
     }
 
     async fn open_thread(

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::api::MAX_MESSAGE_CHARS;
 use crate::rest::RestError;
 use crate::text::tables::with_tables;
+use crate::text::times::with_times;
 use aetheel_dispatch::TurnAnswer;
 use aetheel_model::agent::Usage;
 use aetheel_model::config::FooterPart;
@@ -33,7 +34,8 @@ pub(crate) fn lines(
     if silent && failure.is_none() && awaited {
         lines.push(EMPTY_ANSWER.to_owned());
     }
-    lines.extend(answer.notices.iter().map(|notice| format!("-# {}", short_line(notice, 300))));
+    let notices = answer.notices.iter().map(|notice| with_times(&short_line(notice, 300)));
+    lines.extend(notices.map(|notice| format!("-# {notice}")));
     let tools = answer.tools.as_ref().filter(|_| !footer_parts.is_empty());
     let facts = tools.map(|tools| format!("-# {tools}")).into_iter();
     lines.extend(facts.chain(footer(answer, footer_parts)).filter(|_| awaited || !silent));

@@ -3,6 +3,8 @@
 //! The id of a button contains only what it is about. Whether it may still be pressed, and by whom, is
 //! checked when it is pressed. Tested by `tests/discord/notices.rs`.
 
+use std::sync::Arc;
+
 use serde_json::json;
 use tracing::{debug, warn};
 
@@ -11,21 +13,68 @@ use crate::api::{MAX_MESSAGE_CHARS, PostedMessage, nonce};
 use crate::ids;
 use crate::questions::offers::{self, DELIVERED};
 use crate::text::quote;
-use aetheel_dispatch::{DeliveryError, Notice, PriorDelivery};
+use aetheel_dispatch::{DeliveryError, Notice, PriorDelivery, WaitTopic};
 use aetheel_model::event::Event;
 use aetheel_model::id::MessageId;
 
 /// The line below an answer that was given up before it was complete.
 const UNFINISHED: &str = "-# ✂️ This is not finished: I was interrupted here.";
 
+/// The line below the notice of a wait that has another reason now.
+const OTHER_REASON: &str = "⏭️ It waits for another reason now.";
+
 /// Posts a notice, as a reply to the message it is about.
-pub(crate) async fn post(inner: &BotContext, notice: Notice) -> Result<(), DeliveryError> {
+pub(crate) async fn post(
+    inner: &BotContext,
+    notice: Notice,
+) -> Result<PostedMessage, DeliveryError> {
     let nonce = match notice.offers.first() {
         // The same offer twice within minutes, after a crash in between, is posted once.
         Some(offer) => format!("{}{:.18}", offers::PREFIX, offer.id),
         None => nonce(),
     };
-    post_under(inner, &notice, &nonce).await.map(drop)
+    post_under(inner, &notice, &nonce).await
+}
+
+/// Posts a notice about a wait, unless it is open.
+pub(crate) async fn announce_wait(
+    inner: &Arc<BotContext>,
+    wait: &WaitTopic,
+    notice: Notice,
+) -> Result<(), DeliveryError> {
+    match inner.notes.wait(&wait.topic) {
+        Some(open) if open.has_reason(&wait.reason) => return Ok(()),
+        Some(_) => end_wait(inner, &wait.topic, OTHER_REASON),
+        None => {}
+    }
+    let channel = ids::notice_channel(notice.channel, inner.options.output_channel);
+    let posted = post(inner, notice).await?;
+    channel.iter().for_each(|channel| inner.notes.wait_opened(wait, *channel, posted.id));
+    Ok(())
+}
+
+/// Closes the open notice about a wait. Returns at once.
+pub(crate) fn end_wait(inner: &Arc<BotContext>, topic: &str, line: &str) {
+    let Some(wait) = inner.notes.take_wait(topic) else { return };
+    let (inner, line) = (Arc::clone(inner), format!("-# {line}"));
+    tokio::spawn(async move {
+        close(&inner, wait.channel, wait.message, &line).await;
+        inner.notes.wait_closed(&wait);
+    });
+}
+
+/// Removes the buttons of a message and adds a line.
+async fn close(inner: &BotContext, channel: u64, message: u64, line: &str) {
+    let timeouts = inner.options.time_limits.send;
+    let closed = async {
+        let content = inner.api.message(channel, message, timeouts).await?.content;
+        let text = format!("{content}\n{line}");
+        let text = if text.chars().count() > MAX_MESSAGE_CHARS { content } else { text };
+        inner.api.edit_with(channel, message, &text, &json!([]), timeouts).await
+    };
+    if let Err(error) = closed.await {
+        debug!(channel, message, %error, "cannot close a notice about a wait");
+    }
 }
 
 /// Posts a notice about a reply that was given up, and marks the last message of the reply, or else
@@ -54,7 +103,7 @@ pub(crate) async fn give_up(
     if let Some(channel) = channel {
         mark_unfinished(inner, channel, message.id).await;
     }
-    post(inner, notice).await
+    post(inner, notice).await.map(drop)
 }
 
 /// Writes into a command's own message that no answer follows there.

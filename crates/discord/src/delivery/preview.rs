@@ -101,7 +101,7 @@ pub(crate) fn status(
     let what = [Some(tool.start.title.as_str()), tool.start.target.as_deref()]
         .into_iter()
         .flatten()
-        .find(|text| !text.trim().is_empty());
+        .find(|text| !text.trim().is_empty() && *text != tool.start.native_name);
     let mut status = format!("-# 🔧 {}", short_line(&tool.start.native_name, 40));
     if let Some(what) = what {
         status.push_str(&format!(": {}", short_line(what, 100)));

@@ -235,7 +235,7 @@ impl QuestionMessages {
                 name: name.to_owned(),
                 bytes: text.as_bytes().iter().copied().take(MAX_FILE_BYTES).collect(),
             };
-            match api.post_file(self.channel, &steps.nonce(id), &file, timeouts).await {
+            match api.post_files(self.channel, &steps.nonce(id), &[file], timeouts).await {
                 Err(error) if error.is_forbidden() => {
                     warn!(channel = self.channel, %error, "cannot attach the subject of a question; hint: the bot needs Attach Files there");
                     api.post(self.channel, None, &steps.nonce(id), NO_FILE, timeouts).await?;

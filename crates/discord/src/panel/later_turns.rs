@@ -13,9 +13,8 @@ use aetheel_store::workspace::AgentSchedule;
 
 /// Number of turns on a page: a row of buttons in Discord has five places.
 const PAGE: usize = 5;
-/// Maximum length of a prompt, of the times of a schedule and of a name in the list, in characters.
+/// Maximum length of a prompt and of a name in the list, in characters.
 const MAX_PROMPT_CHARS: usize = 100;
-const MAX_TIMES_CHARS: usize = 60;
 const MAX_NAME_CHARS: usize = 40;
 
 /// The choice of a button.
@@ -92,18 +91,15 @@ fn line(turn: &AgentSchedule) -> String {
     let next = turn.next.map_or(0, Timestamp::as_second);
     let short = |text: &str, most| page::escaped(&short_line(text, most));
     let kind = match (&turn.cron, turn.cause) {
-        (Some(cron), _) => {
-            let times = short(&cron.expression, MAX_TIMES_CHARS);
-            format!("schedule {times} ({})", short(&cron.zone, MAX_NAME_CHARS))
-        }
-        (None, AgentCause::Sleep) => "continues its work".to_owned(),
-        (None, _) => "reminder".to_owned(),
+        (Some(_), _) => "repeats, next".to_owned(),
+        (None, AgentCause::Sleep) => "continues its work,".to_owned(),
+        (None, _) => "reminder,".to_owned(),
     };
     let by = turn.asker.map(|asker| format!(", for <@{asker}>")).unwrap_or_default();
     let allowed = turn.allowed_by.as_ref();
     let allowed = allowed.map(|name| format!(", allowed by {}", short(name, MAX_NAME_CHARS)));
     let (allowed, text) = (allowed.unwrap_or_default(), short(&turn.text, MAX_PROMPT_CHARS));
-    format!("`{}` {kind}, <t:{next}:f>{by}{allowed}: {text}", turn.id)
+    format!("`{}` {kind} <t:{next}:f>{by}{allowed}: {text}", turn.id)
 }
 
 fn button(choice: &LaterTurnChoice, label: &str, style: u8) -> Value {

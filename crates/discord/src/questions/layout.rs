@@ -7,7 +7,7 @@ use super::agent_text::{literal, quoted, readable_markdown};
 use super::press::PressChoice;
 use super::subject::{MAX_DIFF_CHARS, MAX_SUBJECT_CHARS, block, cut};
 use crate::api::MAX_MESSAGE_CHARS;
-use crate::text::markdown::escape;
+use crate::text::markdown::{escape, escape_around_times};
 use aetheel_dispatch::{Excerpt, OpenQuestion, Settlement, Subject};
 use aetheel_model::agent::{AnswerForm, AskDecision, AskOption, DecisionScope, Question};
 use aetheel_model::id::UserId;
@@ -41,7 +41,9 @@ pub(crate) fn pieces(question: &OpenQuestion, step: usize) -> Vec<String> {
         .asker
         .and_then(UserId::as_discord)
         .map_or_else(String::new, |asker| format!(" <@{asker}>"));
-    let bold = |title: &str| format!("**{}**{asker}", escape(&short_line(title, MAX_TITLE_CHARS)));
+    let bold = |title: &str| {
+        format!("**{}**{asker}", escape_around_times(&short_line(title, MAX_TITLE_CHARS)))
+    };
     let title = bold(&question.title);
     let text = match &question.subject {
         Subject::Permission { .. } => {
@@ -250,8 +252,8 @@ pub(crate) fn rows(question: &OpenQuestion, step: usize) -> Value {
                 row.push(button(PressChoice::Skip(step), 2, "Skip"));
             }
             row.extend([
-                button(PressChoice::Deny, 2, "Decline"),
-                button(PressChoice::Stop, 4, "Decline and stop"),
+                button(PressChoice::Deny, 2, "Deny"),
+                button(PressChoice::Stop, 4, "Deny and stop"),
             ]);
             rows.push(json!({"type": 1, "components": row}));
             Value::Array(rows)

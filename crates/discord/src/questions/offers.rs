@@ -65,8 +65,16 @@ impl PressHandler {
     pub(super) async fn press_offer(&self, id: &str, press: &Press) -> (PressResponse, bool) {
         let person = self.person(press);
         let content = press.content.as_deref().unwrap_or_default();
+        // The response edits the notice of a wait, so that its end does not.
+        let wait = press.message.and_then(|message| self.asks.notes.take_pressed_wait(message));
         let taken = self.accept_offer(id, &person, press).await;
         let known = taken != Err(OfferRefusal::Gone);
+        if let Some(wait) = wait {
+            match &taken {
+                Ok(_) => self.asks.notes.wait_closed(&wait),
+                Err(_) => self.asks.notes.put_back_wait(wait),
+            }
+        }
         if known {
             note_press(id, &person, press, taken.as_ref().err());
         }

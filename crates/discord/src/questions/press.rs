@@ -103,7 +103,8 @@ pub(crate) struct Press {
     pub(super) user: User,
     pub(super) roles: Vec<u64>,
     pub(super) nick: Option<String>,
-    /// The text of the message with the button.
+    /// The message with the button, and its text.
+    pub(super) message: Option<u64>,
     pub(super) content: Option<String>,
     pub(super) custom_id: String,
     /// The values chosen in a menu.
@@ -132,6 +133,7 @@ impl Press {
             user,
             roles: member.roles,
             nick: member.nick,
+            message: id_in(&value["message"]["id"]),
             content: value["message"]["content"].as_str().map(str::to_owned),
             custom_id: data["custom_id"].as_str()?.to_owned(),
             values: data["values"]

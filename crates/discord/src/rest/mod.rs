@@ -85,11 +85,12 @@ pub(super) struct Upload {
     pub(super) bytes: Vec<u8>,
 }
 
-impl Upload {
-    fn form(&self, body: &Value) -> Form {
-        let file = Part::bytes(self.bytes.clone()).file_name(self.name.clone());
-        Form::new().text("payload_json", body.to_string()).part("files[0]", file)
-    }
+fn form(body: &Value, files: &[Upload]) -> Form {
+    let form = Form::new().text("payload_json", body.to_string());
+    files.iter().enumerate().fold(form, |form, (number, file)| {
+        let part = Part::bytes(file.bytes.clone()).file_name(file.name.clone());
+        form.part(format!("files[{number}]"), part)
+    })
 }
 
 #[derive(Debug)]
@@ -206,23 +207,23 @@ impl Rest {
         call: &RestRequest,
         timeouts: Timeouts,
     ) -> Result<Value, RestError> {
-        self.send_with(call, None, timeouts).await
+        self.send_with(call, &[], timeouts).await
     }
 
-    /// Sends a request with a file, like [`Rest::send`].
-    pub(super) async fn send_file(
+    /// Sends a request with files, like [`Rest::send`].
+    pub(super) async fn send_files(
         &self,
         call: &RestRequest,
-        file: &Upload,
+        files: &[Upload],
         timeouts: Timeouts,
     ) -> Result<Value, RestError> {
-        self.send_with(call, Some(file), timeouts).await
+        self.send_with(call, files, timeouts).await
     }
 
     async fn send_with(
         &self,
         call: &RestRequest,
-        file: Option<&Upload>,
+        files: &[Upload],
         timeouts: Timeouts,
     ) -> Result<Value, RestError> {
         let lane = call.bucket.map(|bucket| self.bucket_lock(bucket));
@@ -241,7 +242,7 @@ impl Rest {
                 began = clock.now();
                 continue;
             }
-            let last = match self.attempt(call, file, timeouts.attempt).await {
+            let last = match self.attempt(call, files, timeouts.attempt).await {
                 Attempt::Done(value) => return Ok(value),
                 Attempt::Failed(error) => return Err(error),
                 Attempt::Limited => continue,
@@ -322,16 +323,16 @@ impl Rest {
         }
     }
 
-    async fn attempt(&self, call: &RestRequest, file: Option<&Upload>, limit: Duration) -> Attempt {
+    async fn attempt(&self, call: &RestRequest, files: &[Upload], limit: Duration) -> Attempt {
         let mut request = self
             .http
             .request(call.method.clone(), format!("{}{}", self.shared.base, call.path))
             .timeout(limit)
             .header(header::AUTHORIZATION, format!("Bot {}", self.shared.token.expose_secret()));
-        match (&call.body, file) {
-            (Some(body), Some(file)) => request = request.multipart(file.form(body)),
-            (Some(body), None) => request = request.json(body),
-            (None, _) => {}
+        match &call.body {
+            Some(body) if files.is_empty() => request = request.json(body),
+            Some(body) => request = request.multipart(form(body, files)),
+            None => {}
         }
         let response = match request.send().await {
             Ok(response) => response,

@@ -1,7 +1,9 @@
 //! Discord's formatting. Pure.
 
+use aetheel_model::shown_time::mark_length;
+
 /// Returns a plain text of the gateway as Markdown: commands between backticks become code, web
-/// addresses remain links, and everything else is escaped.
+/// addresses remain links, times are shown in the reader's time zone, and everything else is escaped.
 pub(crate) fn with_code_and_links(text: &str) -> String {
     let lines: Vec<String> = text.lines().map(line_with_code_and_links).collect();
     lines.join("\n")
@@ -9,10 +11,10 @@ pub(crate) fn with_code_and_links(text: &str) -> String {
 
 fn line_with_code_and_links(line: &str) -> String {
     let (mut shown, mut rest) = (String::with_capacity(line.len() + 8), line);
-    while let Some(at) = rest.find(['`', 'h']) {
+    while let Some(at) = rest.find(['`', 'h', '<']) {
         shown.push_str(&escape(&rest[..at]));
         rest = &rest[at..];
-        let kept = code_length(rest).or_else(|| address_length(rest));
+        let kept = code_length(rest).or_else(|| address_length(rest)).or_else(|| time_length(rest));
         let (part, after) = rest.split_at(kept.unwrap_or(1));
         match kept {
             Some(_) => shown.push_str(part),
@@ -27,6 +29,28 @@ fn line_with_code_and_links(line: &str) -> String {
 fn code_length(line: &str) -> Option<usize> {
     let code = line.strip_prefix('`')?;
     code.find('`').filter(|end| *end > 0).map(|end| end + 2)
+}
+
+/// Escapes everything except times.
+pub(crate) fn escape_around_times(text: &str) -> String {
+    let (mut shown, mut rest) = (String::with_capacity(text.len() + 8), text);
+    while let Some(at) = rest.find('<') {
+        shown.push_str(&escape(&rest[..at]));
+        rest = &rest[at..];
+        let time = time_length(rest);
+        let (part, after) = rest.split_at(time.unwrap_or(1));
+        match time {
+            Some(_) => shown.push_str(part),
+            None => shown.push_str(&escape(part)),
+        }
+        rest = after;
+    }
+    shown + &escape(rest)
+}
+
+/// Returns the length of the time at the beginning of a text.
+fn time_length(text: &str) -> Option<usize> {
+    text.starts_with("<t:").then(|| mark_length(text)).flatten()
 }
 
 /// Returns the length of the web address at the beginning of a text. It ends before a character
@@ -62,6 +86,7 @@ mod tests {
             ("``", "\\`\\`"),
             ("a `b\nc` d", "a \\`b\nc\\` d"),
             ("hello <@1>", "hello \\<@1\\>"),
+            ("at <t:1795701600:t>, <t:x>", "at <t:1795701600:t>, \\<t:x\\>"),
         ] {
             assert_eq!(with_code_and_links(text), shown, "{text:?}");
         }

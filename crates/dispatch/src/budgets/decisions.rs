@@ -9,9 +9,12 @@ use crate::questions::Person;
 use crate::recovery::offer::{OfferEffect, OfferRefusal};
 use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::budget::{AccountUse, BudgetGrant, BudgetPeriod};
+use aetheel_model::plain::short_line;
 
 /// How often a decision is tried while other machines decide about the same account.
 const MAX_ATTEMPTS: u32 = 5;
+/// Maximum length of the name of a person, in characters.
+const MAX_NAME: usize = 64;
 
 /// Shows budgets, and carries out the decisions of owners. Cheap to clone.
 #[derive(Clone)]
@@ -59,9 +62,17 @@ impl Budgets {
         let _alone = monitor.deciding.lock().await;
         for _ in 0..MAX_ATTEMPTS {
             let (used, (grant, effect)) = self.decided(wanted, decision).await?;
-            match monitor.save(grant.clone()).await {
+            // Known before it is in force, so that the notices of all waits name it.
+            let line = format!("{effect} {}.", name_of(person));
+            monitor.decided.lock().insert(mark(&used), line);
+            let saved = monitor.save(grant.clone()).await;
+            if saved != GrantSaving::Saved {
+                monitor.decided.lock().remove(&mark(&used));
+            }
+            match saved {
                 GrantSaving::Saved => {
                     note_decision(&used, decision, person);
+                    monitor.changed.notify_one();
                     tracing::warn!(account = %grant.account, ?decision, ?person, "an owner changed a budget");
                     return Ok(OfferEffect::Decided(effect));
                 }
@@ -100,6 +111,14 @@ impl Budgets {
             }
         };
         Ok((used, decided))
+    }
+}
+
+/// Returns the name of a person.
+fn name_of(person: &Person) -> String {
+    match person {
+        Person::User { name, .. } => short_line(name, MAX_NAME),
+        Person::Terminal => "you".to_owned(),
     }
 }
 

@@ -1,26 +1,29 @@
 //! The messages about budgets. Pure.
 
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
-
 use aetheel_model::budget::AccountUse;
+use aetheel_model::shown_time::shown_date;
 
-/// The prompt with which a turn continues that a budget interrupted.
-pub(crate) const CONTINUE_PROMPT: &str = "The budget that interrupted your last turn is available again. Continue the work on my last request where it stopped. First check what is already done, so that nothing is done twice.";
+/// The line below a notice about a cap that is not reached any more.
+pub(crate) const AVAILABLE_AGAIN: &str = "▶️ The budget is available again.";
 
-/// Returns the message for the author of a prompt that waits. `continues` states whether the prompt
-/// continues a turn that the budget interrupted.
-pub(crate) fn waits(used: &AccountUse, continues: bool, zone: &TimeZone) -> String {
-    let (reached, until) = (reached(used), until(used, zone));
+/// Returns the notice for the author of a prompt that waits. `continues` states whether the prompt
+/// continues a turn that the budget interrupted. The answer of that turn names the budget.
+pub(crate) fn waits(used: &AccountUse, continues: bool) -> String {
+    let (reached, until) = (reached(used), until(used));
     if continues {
-        return format!("{reached} I continue by myself {until}. `/stop` cancels that. (budget)");
+        return format!("I continue by myself {until}. `/stop` cancels that. (budget)");
     }
     format!("{reached} Your message waits, and is answered {until}. `/stop` removes it. (budget)")
 }
 
-/// Returns the failure of a turn that continues by itself.
-pub(crate) fn continues(used: &AccountUse, zone: &TimeZone) -> String {
-    format!("{} I continue by myself {}. (budget)", reached(used), until(used, zone))
+/// Returns the failure of a turn that continues by itself. A notice tells when.
+pub(crate) fn continues(used: &AccountUse) -> String {
+    format!("{} This is not finished. (budget)", reached(used))
+}
+
+/// Returns the reason for which a prompt waits, for a list of prompts.
+pub(crate) fn reason(used: &AccountUse) -> String {
+    format!("waits until {}: budget `{}`", shown_date(used.span.end), used.rule.name)
 }
 
 /// Returns the failure of a turn that does not continue.
@@ -29,7 +32,7 @@ pub(crate) fn ends(used: &AccountUse) -> String {
 }
 
 /// Returns the notice that a cap is near.
-pub(crate) fn warning(used: &AccountUse, zone: &TimeZone) -> String {
+pub(crate) fn warning(used: &AccountUse) -> String {
     format!(
         "⚠️ The budget {} is used to {} %: {} of {} a {}. At the cap, conversations wait, and continue {}. (budget)",
         name(used),
@@ -37,29 +40,34 @@ pub(crate) fn warning(used: &AccountUse, zone: &TimeZone) -> String {
         used.rule.unit.describe(used.used),
         used.rule.unit.describe(used.cap),
         used.rule.period.word(),
-        until(used, zone)
+        until(used)
     )
 }
 
-/// Returns the notice that asks an owner.
+/// Returns the notice that a file with limits became empty.
 pub(crate) fn emptied(file: &str) -> String {
     format!("⚠️ `{file}` became empty or was deleted. Its limits are no longer in force.")
 }
 
-pub(crate) fn question(used: &AccountUse, zone: &TimeZone) -> String {
-    format!("💰 {} Conversations wait, and continue {}. (budget)", reached(used), until(used, zone))
+/// Returns the notice that asks an owner.
+pub(crate) fn question(used: &AccountUse) -> String {
+    format!("💰 {} Conversations wait, and continue {}. (budget)", reached(used), until(used))
 }
 
 /// Returns the line of `/status` about a lane that waits.
-pub(crate) fn status(used: &AccountUse, zone: &TimeZone) -> String {
-    format!("{} Prompts are answered {}.", reached(used), until(used, zone))
+pub(crate) fn status(used: &AccountUse) -> String {
+    let reached = reached_by(&format!("`{}`", used.rule.name), used);
+    format!("{reached} Prompts are answered {}.", until(used))
 }
 
 /// Returns the sentence that a budget is used up.
 pub(crate) fn reached(used: &AccountUse) -> String {
+    reached_by(&name(used), used)
+}
+
+fn reached_by(name: &str, used: &AccountUse) -> String {
     format!(
-        "The budget {} is used up: {} of {} a {}.",
-        name(used),
+        "The budget {name} is used up: {} of {} a {}.",
         used.rule.unit.describe(used.used),
         used.rule.unit.describe(used.cap),
         used.rule.period.word()
@@ -71,21 +79,42 @@ fn name(used: &AccountUse) -> String {
     let rule = &used.rule;
     let own = format!("{} {} {}", rule.name, rule.unit.word(), rule.period.word());
     match used.account.0.strip_prefix(&own).map(str::trim).filter(|rest| !rest.is_empty()) {
-        Some(rest) => format!("`{}` ({rest})", rule.name),
+        Some(rest) => format!("`{}` ({})", rule.name, with_names(rest)),
         None => format!("`{}`", rule.name),
     }
 }
 
-fn until(used: &AccountUse, zone: &TimeZone) -> String {
-    let end: Timestamp = used.span.end;
-    let end = end.to_zoned(zone.clone());
-    format!("when an owner raises the budget, or at {}", end.strftime("%Y-%m-%d %H:%M (%Z)"))
+/// Returns the values of an account with the ids of people and channels as marks, which Discord
+/// shows as names.
+fn with_names(values: &str) -> String {
+    let (mut shown, mut words) = (Vec::new(), values.split(' '));
+    while let Some(word) = words.next() {
+        let mark = match word {
+            "person" => "@",
+            "channel" => "#",
+            word => {
+                shown.push(word.to_owned());
+                continue;
+            }
+        };
+        shown.extend(words.next().map(|id| match id.parse::<u64>() {
+            Ok(id) => format!("<{mark}{id}>"),
+            Err(_) => format!("{word} {id}"),
+        }));
+    }
+    shown.join(" ")
+}
+
+fn until(used: &AccountUse) -> String {
+    format!("when an owner raises the budget, or at {}", shown_date(used.span.end))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use aetheel_model::budget::{BudgetAccount, BudgetCap, BudgetPeriod};
+    use jiff::Timestamp;
+    use jiff::tz::TimeZone;
 
     #[test]
     fn a_message_names_the_budget_its_use_and_the_end_of_the_period() {
@@ -100,10 +129,11 @@ mod tests {
             is_in_force: true,
         };
         assert_eq!(
-            waits(&used, false, &TimeZone::UTC),
-            "The budget `people` (person 4) is used up: $20.10 of $20.00 a day. Your message waits, and is answered when an owner raises the budget, or at 2026-11-27 00:00 (UTC). `/stop` removes it. (budget)"
+            waits(&used, false),
+            "The budget `people` (<@4>) is used up: $20.10 of $20.00 a day. Your message waits, and is answered when an owner raises the budget, or at <t:1795737600:f>. `/stop` removes it. (budget)"
         );
+        assert_eq!(with_names("person 4 channel x project a b"), "<@4> channel x project a b");
         let near = AccountUse { used: 16_000_000, ..used };
-        assert!(warning(&near, &TimeZone::UTC).contains("used to 80 %: $16.00 of $20.00 a day."));
+        assert!(warning(&near).contains("used to 80 %: $16.00 of $20.00 a day."));
     }
 }

@@ -14,6 +14,7 @@ pub(crate) mod messages;
 pub(crate) mod offers;
 pub(crate) mod watch;
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use jiff::ToSpan as _;
@@ -47,6 +48,10 @@ pub(crate) struct BudgetMonitor {
     changed: Notify,
     /// Held while a decision or a notice is saved.
     deciding: tokio::sync::Mutex<()>,
+    /// The marks of the caps about which owners were asked, until they are not reached any more.
+    asked: Mutex<HashSet<String>>,
+    /// The decisions of owners about caps, by mark.
+    decided: Mutex<HashMap<String, String>>,
     /// The exchange with the other nodes of a cluster.
     cluster: ClusterSums,
 }
@@ -55,6 +60,7 @@ impl BudgetMonitor {
     pub(crate) fn new(deps: Arc<DispatcherDeps>) -> Arc<Self> {
         let mut ledger = BudgetLedger::new(deps.choices.time_zone.clone());
         let grants = deps.workspace.budget_notes().all();
+        let asked = grants.iter().filter_map(offers::asked_mark).collect();
         grants.into_iter().for_each(|grant| ledger.set_grant(grant));
         Arc::new(Self {
             deps,
@@ -62,6 +68,8 @@ impl BudgetMonitor {
             loaded: OnceCell::new(),
             changed: Notify::new(),
             deciding: tokio::sync::Mutex::default(),
+            asked: Mutex::new(asked),
+            decided: Mutex::default(),
             cluster: ClusterSums::default(),
         })
     }
@@ -148,16 +156,27 @@ impl BudgetMonitor {
     }
 
     /// Returns an account that has reached its cap and applies to a turn, as far as this node knows.
-    /// While turns wait, the watch asks the other nodes.
     pub(crate) async fn reached(&self, subject: &BudgetSubject) -> Option<AccountUse> {
+        self.reached_for(subject).await.map(|(used, _)| used)
+    }
+
+    /// Does the same as [`BudgetMonitor::reached`]. The flag states whether the caps that are reached
+    /// apply to this person only. While turns wait, the watch asks the other nodes.
+    pub(crate) async fn reached_for(&self, subject: &BudgetSubject) -> Option<(AccountUse, bool)> {
         if !self.refresh().await {
             return None;
         }
-        let reached = last_reached(self.ledger.lock().uses_of(subject, self.deps.clock.now()));
-        if reached.is_some() {
-            self.cluster.ask_soon();
-        }
-        reached
+        let mut uses = self.ledger.lock().uses_of(subject, self.deps.clock.now());
+        uses.retain(AccountUse::is_reached);
+        let is_personal = uses.iter().all(|used| used.rule.is_personal());
+        let reached = last_reached(uses)?;
+        self.cluster.ask_soon();
+        Some((reached, is_personal))
+    }
+
+    /// Returns what an owner decided about the cap with this mark.
+    pub(crate) fn decision_about(&self, mark: &str) -> Option<String> {
+        self.decided.lock().get(mark).cloned()
     }
 
     /// Counts the usage that the agent of a running turn reports. Returns at once.

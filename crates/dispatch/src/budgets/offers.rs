@@ -4,10 +4,11 @@
 //! restart, and has no effect once the cap was raised or the period has ended. Its beginning differs
 //! between notices, because it prevents a second post of the same notice.
 
+use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 use crate::outlet::Offer;
-use aetheel_model::budget::AccountUse;
+use aetheel_model::budget::{AccountUse, BudgetAccount, BudgetGrant};
 use aetheel_model::event::Sequence;
 
 const PREFIX: &str = "bu-";
@@ -46,13 +47,22 @@ pub(crate) fn buttons(used: &AccountUse, event: Option<Sequence>) -> Vec<Offer> 
             id: format!("{stem}-raise-{next}"),
             label: format!("Raise to {}", used.rule.unit.describe(next)),
         },
-        Offer { id: format!("{stem}-tomorrow"), label: "Until tomorrow".to_owned() },
+        Offer { id: format!("{stem}-tomorrow"), label: "No cap until tomorrow".to_owned() },
     ]
 }
 
 /// Returns the mark of an account in its period with its cap.
-pub(super) fn mark(used: &AccountUse) -> String {
-    let text = format!("{}\n{}\n{}", used.account, used.span.start, used.cap);
+pub(crate) fn mark(used: &AccountUse) -> String {
+    mark_of(&used.account, used.span.start, used.cap)
+}
+
+/// Returns the mark of the cap about which an owner was asked.
+pub(super) fn asked_mark(grant: &BudgetGrant) -> Option<String> {
+    Some(mark_of(&grant.account, grant.start, grant.asked?))
+}
+
+fn mark_of(account: &BudgetAccount, start: Timestamp, cap: u64) -> String {
+    let text = format!("{account}\n{start}\n{cap}");
     let digest = Sha256::digest(text);
     digest.iter().take(MARK / 2).map(|byte| format!("{byte:02x}")).collect()
 }
@@ -60,7 +70,7 @@ pub(super) fn mark(used: &AccountUse) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use aetheel_model::budget::{BudgetAccount, BudgetCap, BudgetPeriod};
+    use aetheel_model::budget::{BudgetCap, BudgetPeriod};
     use jiff::tz::TimeZone;
 
     #[test]
@@ -77,7 +87,7 @@ mod tests {
         };
         let offers = buttons(&used, None);
         let labels: Vec<&str> = offers.iter().map(|offer| offer.label.as_str()).collect();
-        assert_eq!(labels, ["Raise to $31.00", "Until tomorrow"]);
+        assert_eq!(labels, ["Raise to $31.00", "No cap until tomorrow"]);
         let own = mark(&used);
         assert_eq!(parse(&offers[0].id), Some((own.as_str(), BudgetDecision::Raise(31_000_000))));
         assert_eq!(parse(&offers[1].id), Some((own.as_str(), BudgetDecision::UntilTomorrow)));

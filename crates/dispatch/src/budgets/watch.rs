@@ -1,5 +1,6 @@
 //! Stops the running turns when a cap is reached, warns people, and asks owners.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use tokio::time::timeout;
 
 use super::{BudgetMonitor, GrantSaving, messages, offers};
 use crate::Shared;
-use crate::outlet::Notice;
+use crate::outlet::{DeliveryError, Notice, WaitTopic};
 use aetheel_model::budget::{AccountUse, BudgetGrant};
 use aetheel_store::workspace::{LimitFiles, PendingSave};
 
@@ -30,7 +31,8 @@ pub(crate) async fn watch(shared: Weak<Shared>, monitor: Arc<BudgetMonitor>) {
         let Some(shared) = shared.upgrade() else { return };
         follow_files(&monitor).await;
         let is_awaited = monitor.cluster.take_awaited();
-        let is_due = is_changed || is_awaited || !monitor.ledger.lock().is_idle();
+        let is_asking = !monitor.asked.lock().is_empty();
+        let is_due = is_changed || is_awaited || is_asking || !monitor.ledger.lock().is_idle();
         if is_due && monitor.refresh().await {
             // A slow database does not delay what this machine knows by itself.
             monitor.stop_at_caps(&shared).await;
@@ -43,6 +45,8 @@ pub(crate) async fn watch(shared: Weak<Shared>, monitor: Arc<BudgetMonitor>) {
             if monitor.cluster_budgets().is_some() {
                 tokio::time::sleep(EXCHANGE_INTERVAL).await;
             }
+        } else if is_asking {
+            end_questions(&monitor, &[]);
         }
     }
 }
@@ -54,7 +58,10 @@ async fn follow_files(monitor: &BudgetMonitor) {
     drop((workspace.channels().await, workspace.budgets().rules().await));
     for file in LimitFiles::of(workspace).take_emptied() {
         tracing::warn!(file, "the file became empty; its limits are no longer in force");
-        monitor.post(Notice::for_operator(messages::emptied(file), None)).await;
+        let notice = Notice::for_operator(messages::emptied(file), None);
+        if post(monitor, notice).await.is_err() {
+            tracing::warn!("cannot send the notice about a file; hint: set OUTPUT_CHANNEL_ID");
+        }
     }
 }
 
@@ -62,6 +69,7 @@ impl BudgetMonitor {
     /// Warns people and asks owners about caps that are near or reached.
     async fn give_notice(&self) {
         let uses = self.ledger.lock().uses(self.deps.clock.now());
+        end_questions(self, &uses);
         for used in uses {
             if used.is_reached() {
                 self.ask_owner(&used).await;
@@ -102,10 +110,18 @@ impl BudgetMonitor {
         if grant.warned == Some(used.cap) {
             return;
         }
-        let zone = &self.deps.choices.time_zone;
-        let notice = Notice::for_operator(messages::warning(used, zone), None);
+        let notice = Notice::for_operator(messages::warning(used), None);
         tracing::warn!(account = %used.account, percent = used.percent(), "a budget is nearly used up");
-        self.announce(notice, BudgetGrant { warned: Some(used.cap), ..grant }).await;
+        if !announces(self, BudgetGrant { warned: Some(used.cap), ..grant }).await {
+            return;
+        }
+        // Without a channel for notices, the channel that used the budget gets the warning.
+        let channel = self.ledger.lock().last_channel(&used.account);
+        if post(self, notice.clone()).await.is_err()
+            && (channel.is_none() || post(self, Notice { channel, ..notice }).await.is_err())
+        {
+            tracing::warn!("cannot send the warning about a budget; hint: set OUTPUT_CHANNEL_ID");
+        }
     }
 
     /// Asks an owner about a cap that is reached, once for each cap.
@@ -117,33 +133,62 @@ impl BudgetMonitor {
         if is_lifted || grant.asked == Some(used.cap) {
             return;
         }
-        let zone = &self.deps.choices.time_zone;
+        let mark = offers::mark(used);
+        self.decided.lock().remove(&mark);
+        self.asked.lock().insert(mark.clone());
         tracing::warn!(account = %used.account, used = used.rule.unit.describe(used.used), cap = used.rule.unit.describe(used.cap), "a budget is used up");
-        let text = messages::question(used, zone);
+        let text = messages::question(used);
         let notice = Notice::for_operator(text, offers::buttons(used, None));
-        self.announce(notice, BudgetGrant { asked: Some(used.cap), ..grant }).await;
+        let wait = WaitTopic { topic: topic_of(&mark), reason: mark };
+        let grant = BudgetGrant { asked: Some(used.cap), ..grant };
+        if announces(self, grant).await && post_wait(self, wait, notice).await.is_err() {
+            tracing::warn!(
+                "cannot send the question about a budget; hint: set OUTPUT_CHANNEL_ID; the channels that wait have the same buttons"
+            );
+        }
     }
+}
 
-    /// Sends a notice and saves that. If that fails on a machine alone, people get the notice again
-    /// after a restart. In a cluster, the machine that saves it first sends it.
-    async fn announce(&self, notice: Notice, grant: BudgetGrant) {
-        if self.cluster_budgets().is_some() {
-            match self.save(grant.clone()).await {
-                GrantSaving::Saved => self.post(notice).await,
-                GrantSaving::Overtaken | GrantSaving::Failed => {}
-            }
-            return;
-        }
-        self.post(notice).await;
-        if !self.save_here(grant.clone()).await {
-            self.ledger.lock().set_grant(grant);
-        }
+/// Saves that people get a notice. Returns whether this machine sends it. In a cluster, the machine
+/// that saves it first does. If a machine alone cannot save it, people get the notice again after
+/// a restart.
+async fn announces(monitor: &BudgetMonitor, grant: BudgetGrant) -> bool {
+    if monitor.cluster_budgets().is_some() {
+        return monitor.save(grant).await == GrantSaving::Saved;
     }
+    if !monitor.save_here(grant.clone()).await {
+        monitor.ledger.lock().set_grant(grant);
+    }
+    true
+}
 
-    async fn post(&self, notice: Notice) {
-        let text = self.deps.redactor.redact(notice.text);
-        if let Err(error) = self.deps.outlet.notify(Notice { text, ..notice }).await {
-            tracing::warn!(%error, "cannot send the notice about a budget; hint: set OUTPUT_CHANNEL_ID; the channels that wait have the same buttons");
-        }
+async fn post(monitor: &BudgetMonitor, notice: Notice) -> Result<(), DeliveryError> {
+    let text = monitor.deps.redactor.redact(notice.text);
+    monitor.deps.outlet.notify(Notice { text, ..notice }).await
+}
+
+async fn post_wait(
+    monitor: &BudgetMonitor,
+    wait: WaitTopic,
+    notice: Notice,
+) -> Result<(), DeliveryError> {
+    let text = monitor.deps.redactor.redact(notice.text);
+    monitor.deps.outlet.announce_wait(wait, Notice { text, ..notice }).await
+}
+
+/// Edits the notices about caps that are not reached any more.
+fn end_questions(monitor: &BudgetMonitor, uses: &[AccountUse]) {
+    let reached: HashSet<String> =
+        uses.iter().filter(|used| used.is_reached()).map(offers::mark).collect();
+    let ended: Vec<String> =
+        monitor.asked.lock().extract_if(|mark| !reached.contains(mark)).collect();
+    for mark in ended {
+        let line = monitor.decision_about(&mark);
+        let line = line.as_deref().unwrap_or(messages::AVAILABLE_AGAIN);
+        monitor.deps.outlet.end_wait(&topic_of(&mark), line);
     }
+}
+
+fn topic_of(mark: &str) -> String {
+    format!("budget-{mark}")
 }

@@ -38,7 +38,7 @@ pub(super) fn list(claims: &[Claim], lane: &Lane, now: Timestamp) -> String {
 pub(super) fn taken(claim: &Claim, now: Timestamp) -> String {
     let paths: Vec<&str> = claim.paths.iter().map(|path| path.as_str()).collect();
     let paths = short_line(&paths.join(", "), MAX_PATHS_CHARS);
-    format!("Reserved for {}: {paths} (claim {}).", claim.left(now), claim.id)
+    format!("Reserved for {}: {paths}.\nThe claim is {}.", claim.left(now), claim.id)
 }
 
 /// Returns the confirmation of a release.

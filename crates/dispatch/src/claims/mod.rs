@@ -100,8 +100,7 @@ impl ClaimDesk {
         Self { shared }
     }
 
-    /// Reserves files for a person, or at the console for its conversation. Returns a text about
-    /// the claim.
+    /// Reserves files for a person. Returns a text about the claim.
     ///
     /// # Errors
     /// [`ClaimError`]; nothing was changed.
@@ -110,8 +109,9 @@ impl ClaimDesk {
         let minutes = time.ok_or_else(|| ClaimError::Time(order.time.unwrap_or_default()))?;
         let checkout = self.checkout(&author.lane).await?;
         let resolved = resolve(checkout, paths::split(&order.paths)).await?;
-        let holder = author.person.map(|person| ClaimHolder::Person(person.to_string()));
-        let holder = holder.unwrap_or(ClaimHolder::Lane);
+        let person = author.person.map(|person| person.to_string());
+        let holder = Claimant::new(author.lane.clone(), person).person;
+        let holder = holder.map_or(ClaimHolder::Lane, ClaimHolder::Person);
         let terms = (minutes, order.reason.as_deref());
         let (claim, now) = self.save(author.clone(), holder, resolved, terms).await?;
         note_claims(AuditKind::FilesReserved, &author, "person", std::slice::from_ref(&claim));
@@ -140,7 +140,7 @@ impl ClaimDesk {
             directory,
             paths,
             holder,
-            claimant: Claimant { lane, person: person.map(|person| person.to_string()) },
+            claimant: Claimant::new(lane, person.map(|person| person.to_string())),
             name: name.and_then(|name| clean(&name, MAX_NAME)),
             minutes,
             reason: reason.and_then(|reason| clean(reason, MAX_REASON)),

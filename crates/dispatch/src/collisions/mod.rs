@@ -15,9 +15,11 @@ pub(crate) mod mutes;
 pub(crate) mod news;
 pub(crate) mod watch;
 
+use std::fs::Metadata;
 use std::future::Future;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
@@ -237,9 +239,23 @@ impl TurnFiles {
     }
 }
 
-/// Returns the identities of the working directory and of the file, if the file is below the
-/// directory. A deleted file is found through its folder. Blocks while it accesses the file system.
-fn resolve(checkout: &CheckoutPlace, path: &str) -> Option<(PathBuf, PathBuf)> {
+/// A file that an agent uses.
+struct ResolvedFile {
+    /// The identity of the working directory.
+    directory: PathBuf,
+    /// The identity of the file's name.
+    path: PathBuf,
+    /// The identity of the file, or `None` if it does not exist.
+    node: Option<FileNode>,
+}
+
+/// Identifies a file under all its names, also after it was renamed: device, number and time of
+/// creation, because numbers of deleted files are used again.
+type FileNode = (u64, u64, SystemTime);
+
+/// Returns a file if it is below the working directory. A deleted file is found through its folder.
+/// Blocks while it accesses the file system.
+fn resolve(checkout: &CheckoutPlace, path: &str) -> Option<ResolvedFile> {
     let cwd = &checkout.directory;
     let path = cwd.join(path);
     let found = path.canonicalize().ok().or_else(|| {
@@ -248,7 +264,9 @@ fn resolve(checkout: &CheckoutPlace, path: &str) -> Option<(PathBuf, PathBuf)> {
     })?;
     let opened = WorkingDirectory::open(cwd).ok()?;
     let below = found.strip_prefix(opened.path()).ok()?;
-    let identity = checkout.identity(&opened);
-    let file = identity.join(below);
-    Some((identity, file))
+    let directory = checkout.identity(&opened);
+    let path = directory.join(below);
+    let metadata = std::fs::metadata(&found).ok().filter(Metadata::is_file);
+    let node = metadata.and_then(|file| Some((file.dev(), file.ino(), file.created().ok()?)));
+    Some(ResolvedFile { directory, path, node })
 }

@@ -1,6 +1,6 @@
 //! The task that finds collisions among the files that agents use, and warns people.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -12,7 +12,10 @@ use super::checkouts::is_shared;
 use super::concurrent_claims;
 use super::messages::{self, CollisionTime, FileInterest, FilePlace};
 use super::news::{self, FileNews, MAX_SHARED_USES, SharedUse};
-use super::{FileReport, PlannedWrite, ReportedUse, TurnPlace, mode_of, mutes, resolve};
+use super::{
+    FileNode, FileReport, PlannedWrite, ReportedUse, ResolvedFile, TurnPlace, mode_of, mutes,
+    resolve,
+};
 use crate::Shared;
 use crate::outlet::Notice;
 use aetheel_model::claim::{Claimant, Claims};
@@ -94,6 +97,8 @@ struct FoundCollisions {
     uses: FileUses,
     /// The warnings, by the lane that is to be warned.
     by_lane: BTreeMap<Lane, (Option<ChannelId>, Vec<FilePlace>)>,
+    /// The first name under which each file was used, and the time of its last use.
+    names: HashMap<FileNode, (PathBuf, u64)>,
     /// The place of the latest turn in each lane that used a file, and the time of the use.
     places: BTreeMap<Lane, (LanePlace, u64)>,
     /// The writes into claims: the id of the claim, the lane that wrote, and the file.
@@ -107,6 +112,7 @@ impl FoundCollisions {
     fn new() -> Self {
         Self {
             uses: FileUses::new(WINDOW_MS),
+            names: HashMap::new(),
             by_lane: BTreeMap::new(),
             places: BTreeMap::new(),
             breaches: HashSet::new(),
@@ -128,13 +134,22 @@ impl FoundCollisions {
         let ReportedUse { used, person, path, place, repeated } = reported;
         let TurnPlace { checkout, channel } = place;
         let resolved = tokio::task::spawn_blocking(move || resolve(&checkout, &path)).await;
-        let Some((directory, path)) = resolved.ok().flatten() else { return };
+        let Some(file) = resolved.ok().flatten() else { return };
+        let ResolvedFile { directory, path, node } = file;
         if is_shared(&path) && !repeated {
             self.news.extend(SharedUse::of(&path, &used, person.clone(), shared.now()));
         }
         let place = LanePlace { directory, channel };
         self.places.insert(used.lane.clone(), (place, used.at_ms));
-        self.record(shared, &path, (used, person), repeated);
+        let first = node.map_or(path.clone(), |node| self.first_name(node, &path, used.at_ms));
+        self.record(shared, (&path, &first), (used, person), repeated);
+    }
+
+    /// Returns the first name under which a file was used.
+    fn first_name(&mut self, node: FileNode, path: &Path, at_ms: u64) -> PathBuf {
+        let (first, last) = self.names.entry(node).or_insert_with(|| (path.to_owned(), at_ms));
+        *last = at_ms.max(*last);
+        first.clone()
     }
 
     /// Takes the news of another machine, and keeps the collisions with lanes of this machine.
@@ -154,27 +169,33 @@ impl FoundCollisions {
         for used in news.uses.into_iter().take(MAX_SHARED_USES) {
             let path = PathBuf::from(&used.path);
             if is_shared(&path) {
-                self.record(shared, &path, (used.here(now, boot_ms), used.person), false);
+                self.record(shared, (&path, &path), (used.here(now, boot_ms), used.person), false);
             }
         }
     }
 
     /// Records a use of this machine or of another one, and keeps the collisions that it causes.
+    /// The file has a path, and the name under which it was used first.
     fn record(
         &mut self,
         shared: &Shared,
-        path: &Path,
+        (path, first): (&Path, &Path),
         (used, person): (LaneFileUse, Option<String>),
         repeated: bool,
     ) {
         let claims = news::all_claims(shared, shared.now());
         self.forget(used.at_ms, &claims);
         let claimed = match used.access {
-            FileAccess::Write => self.breach(shared, &claims, path, (&used, person), repeated),
+            FileAccess::Write => {
+                let breached =
+                    claims.against(path, &Claimant::new(used.lane.clone(), person.clone()));
+                let name = if breached.is_some() { path } else { first };
+                self.breach(shared, &claims, name, (&used, person), repeated)
+            }
             FileAccess::Read => None,
         };
         let is_claimed = |lane: &Lane| claimed.as_ref() == Some(lane);
-        for Collision { path, earlier, later } in self.uses.record(path, used) {
+        for Collision { path, earlier, later } in self.uses.record(first, used) {
             // The warning about the claim says as much.
             if repeated || is_claimed(&earlier.lane) || is_claimed(&later.lane) {
                 continue;
@@ -197,7 +218,7 @@ impl FoundCollisions {
         (used, person): (&LaneFileUse, Option<String>),
         repeated: bool,
     ) -> Option<Lane> {
-        let claim = claims.against(path, &Claimant { lane: used.lane.clone(), person })?;
+        let claim = claims.against(path, &Claimant::new(used.lane.clone(), person))?;
         let key = (claim.id.clone(), used.lane.clone(), path.to_owned());
         if self.breaches.len() >= MAX_BREACHES || !self.breaches.insert(key) || repeated {
             return None;
@@ -226,11 +247,14 @@ impl FoundCollisions {
         let author = None;
         let access = FileAccess::Write;
         let here = LaneFileUse { lane: lane.clone(), author, access, at_ms: time.boot_ms };
-        let claimant = Claimant { lane: lane.clone(), person };
+        let claimant = Claimant::new(lane.clone(), person);
         let mut places = Vec::new();
-        for (cwd, path) in resolved {
+        for ResolvedFile { directory: cwd, path, node } in resolved {
+            let first =
+                node.and_then(|node| self.names.get(&node)).map_or(&path, |(first, _)| first);
             let mut others: Vec<FileInterest> = claims
                 .against(&path, &claimant)
+                .or_else(|| claims.against(first, &claimant))
                 .filter(|claim| {
                     !self.breaches.contains(&(claim.id.clone(), lane.clone(), path.clone()))
                 })
@@ -238,7 +262,7 @@ impl FoundCollisions {
                 .into_iter()
                 .collect();
             if others.is_empty() {
-                let latest = self.uses.in_the_way(&path, &lane, time.boot_ms).pop();
+                let latest = self.uses.in_the_way(first, &lane, time.boot_ms).pop();
                 others.extend(latest.map(FileInterest::Used));
             }
             places.extend(others.into_iter().map(|there| {
@@ -281,6 +305,7 @@ impl FoundCollisions {
         self.forgot_ms = now_ms;
         let since = now_ms.saturating_sub(WINDOW_MS);
         self.places.retain(|_, (_, at_ms)| *at_ms >= since);
+        self.names.retain(|_, (_, at_ms)| *at_ms >= since);
         self.breaches.retain(|(id, ..)| claims.all().iter().any(|claim| claim.id == *id));
     }
 }

@@ -18,7 +18,6 @@ const MAX_SHOWN_CHARS: usize = 1_500;
 /// The id of the only question in the form.
 const QUESTION: &str = "allow";
 const ALLOW: &str = "Allow";
-const REFUSE: &str = "Refuse";
 /// The number of the question among those with its key: it is asked once.
 const FIRST: u32 = 1;
 
@@ -61,7 +60,7 @@ fn question(pending: &PendingCall, what: &str, text: &str) -> Ask {
     let question = Question {
         id: QUESTION.to_owned(),
         text: cut(text.trim(), MAX_SHOWN_CHARS).into_owned(),
-        options: [ALLOW, REFUSE].map(QuestionChoice::plain).into(),
+        options: vec![QuestionChoice::plain(ALLOW)],
         ..Question::default()
     };
     Ask {

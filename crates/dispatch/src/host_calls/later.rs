@@ -12,6 +12,7 @@ use crate::delegated::PendingCall;
 use aetheel_model::event::AgentCause;
 use aetheel_model::plain::{hex, short_line, with_causes};
 use aetheel_model::schedule::Cron;
+use aetheel_model::shown_time::shown_date;
 use aetheel_store::workspace::{AgentSchedule, CronTimes};
 use aetheel_turn::{LaterTurn, RepeatedTurn};
 
@@ -23,6 +24,8 @@ const MAX_NAME: usize = 80;
 const MIN_INTERVAL: SignedDuration = SignedDuration::from_mins(15);
 /// Number of times of a schedule of which the intervals are checked.
 const CHECKED_TIMES: usize = 300;
+/// Number of times of a schedule that people see.
+const SHOWN_TIMES: usize = 3;
 /// How late a single turn may begin, because no gateway ran at its time.
 const MAX_LATE: SignedDuration = SignedDuration::from_hours(7 * 24);
 
@@ -35,8 +38,8 @@ pub(super) async fn remind(
     request: &LaterTurn,
 ) -> Result<String, HostCallError> {
     let done = |entry: &AgentSchedule| {
-        let at = entry.next.map(|at| at.to_string()).unwrap_or_default();
-        format!("You get a turn at {at}. Its id is `{}`.", entry.id)
+        let at = shown_time(entry.next);
+        format!("A reminder is set for {at}.\nYou get a turn then. Its id is `{}`.", entry.id)
     };
     if let Some(entry) = known(shared, pending) {
         return Ok(done(&entry));
@@ -58,8 +61,8 @@ pub(super) async fn sleep(
     request: &LaterTurn,
 ) -> Result<String, HostCallError> {
     let done = |entry: &AgentSchedule| {
-        let at = entry.next.map(|at| at.to_string()).unwrap_or_default();
-        format!("The work is continued at {at} (id `{}`). End your turn now.", entry.id)
+        let at = shown_time(entry.next);
+        format!("The work continues at {at}.\nEnd your turn now. The id is `{}`.", entry.id)
     };
     if let Some(entry) = known(shared, pending) {
         return Ok(done(&entry));
@@ -90,9 +93,9 @@ pub(super) async fn schedule(
     request: &RepeatedTurn,
 ) -> Result<String, HostCallError> {
     let done = |entry: &AgentSchedule| {
-        let (next, until) = (entry.next.map(|at| at.to_string()).unwrap_or_default(), entry.until);
+        let (next, until) = (shown_time(entry.next), shown_time(Some(entry.until)));
         format!(
-            "Scheduled as `{}`: the first turn is at {next}, the last before {until}.",
+            "A schedule is set: the first turn is at {next}, the last before {until}.\nIts id is `{}`.",
             entry.id
         )
     };
@@ -112,15 +115,30 @@ pub(super) async fn schedule(
     let next = next.ok_or(HostCallError::Never(days))?;
     check_intervals(&cron, &zone, next, until)?;
     let entry = entry(shared, pending, AgentCause::Schedule, (next, until), &request.text)?;
-    let CronTimes { expression, zone } = &times;
     let what = format!(
-        "May the agent work on this by itself at the times `{expression}` ({zone}), for {days} days?"
+        "May the agent work on this by itself: {}, until {}?",
+        repetition(&cron, &zone, next),
+        shown_date(until)
     );
     let by = approval::ask(shared, pending, &what, &request.text).await?;
     let allowed_by = Some(short_line(&by, MAX_NAME)).filter(|by| !by.is_empty());
     let entry = AgentSchedule { cron: Some(times), allowed_by, ..entry };
     save(shared, entry.clone()).await?;
     Ok(done(&entry))
+}
+
+/// Returns the first times of a schedule, for people.
+fn repetition(cron: &Cron, zone: &TimeZone, first: Timestamp) -> String {
+    let times = std::iter::successors(Some(first), |last| cron.next(*last, zone));
+    let times: Vec<String> = times.take(SHOWN_TIMES).map(shown_date).collect();
+    let more = if times.len() == SHOWN_TIMES { " and so on" } else { "" };
+    format!("{}{more}", times.join(", "))
+}
+
+/// Returns a time without fractions of a second.
+fn shown_time(at: Option<Timestamp>) -> String {
+    let whole = at.and_then(|at| Timestamp::from_second(at.as_second()).ok());
+    whole.map(|at| at.to_string()).unwrap_or_default()
 }
 
 /// Parses the times of a schedule.

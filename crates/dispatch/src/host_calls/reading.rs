@@ -8,7 +8,7 @@ use crate::delegated::{PendingCall, parse_channel};
 use aetheel_model::config::HostToolKind;
 use aetheel_model::event::Lane;
 use aetheel_model::id::ChannelId;
-use aetheel_model::plain::short_line;
+use aetheel_model::plain::{counted, short_line};
 use aetheel_model::prompt::quote_messages;
 use aetheel_turn::ReadChannelRequest;
 
@@ -52,7 +52,8 @@ pub(super) async fn read(
     }
     let said: Vec<(Option<&str>, &str)> =
         said.iter().map(|message| (message.author.as_deref(), message.text.as_str())).collect();
-    Ok(quote_messages(&place, &said, MAX_BYTES))
+    let read = counted(said.len(), "message");
+    Ok(format!("The agent read {read} in {place}.\n{}", quote_messages(&place, &said, MAX_BYTES)))
 }
 
 /// Returns the name of another channel.

@@ -28,7 +28,7 @@ use aetheel_model::agent::{PromptPart, SteerOutcome};
 use aetheel_model::event::{Event, EventKind, Lane, Sequence};
 use aetheel_model::plain::short_line;
 use aetheel_model::prompt::{self, Expansion};
-use aetheel_model::queue::Queue;
+use aetheel_model::queue::{LaneHold, Queue};
 use aetheel_store::workspace::{LostTurn, TurnLine};
 use aetheel_turn::{Backend, Steering, StopReason};
 
@@ -44,6 +44,8 @@ pub struct EventSummary {
     pub words: String,
     /// When the event was accepted, or its turn started.
     pub since: Timestamp,
+    /// Why the event waits, if not for a turn of its lane.
+    pub wait: Option<String>,
 }
 
 impl EventSummary {
@@ -61,6 +63,7 @@ impl EventSummary {
             who: short_line(&who, SUMMARY_LIMIT),
             words: short_line(&event.prompt, SUMMARY_LIMIT),
             since,
+            wait: None,
         }
     }
 }
@@ -126,6 +129,16 @@ impl Turns {
     }
 }
 
+/// A wait that people were notified of.
+#[derive(Clone, PartialEq, Eq)]
+struct AnnouncedWait {
+    event: Sequence,
+    /// Identifies the reason.
+    key: String,
+    /// The reason in a few words.
+    reason: String,
+}
+
 /// The queue, and a handle to the running turn of each lane.
 pub(crate) struct LaneRegistry {
     pub(crate) queue: Mutex<Queue>,
@@ -135,9 +148,8 @@ pub(crate) struct LaneRegistry {
     carried_messages: Mutex<HashMap<Sequence, Vec<Event>>>,
     /// The backend of the last turn of each lane in this process.
     last_backends: Mutex<HashMap<Lane, String>>,
-    /// The last event of each lane whose author was notified that it waits, and the turn that
-    /// reached a usage limit or the budget that is used up, if that is the reason.
-    announced_pauses: Mutex<HashMap<Lane, (Sequence, Option<String>)>>,
+    /// The holds of lanes, each with the wait that was announced last.
+    announced_waits: Mutex<HashMap<(Lane, LaneHold), AnnouncedWait>>,
     /// Notified whenever an event is finished.
     pub(crate) finished: Notify,
     /// Notified whenever an event is accepted or removed, and when a turn starts or ends.
@@ -153,7 +165,7 @@ impl LaneRegistry {
             running: Mutex::default(),
             carried_messages: Mutex::default(),
             last_backends: Mutex::default(),
-            announced_pauses: Mutex::default(),
+            announced_waits: Mutex::default(),
             finished: Notify::new(),
             changes,
             turn_changes: ChangeSignal::default(),
@@ -181,15 +193,26 @@ impl LaneRegistry {
         self.carried_messages.lock().entry(turn).or_default().push(message);
     }
 
-    /// Puts an event that could not start back into the queue, and pauses its lane. Returns false
+    /// Puts an event that could not start back into the queue, and holds its lane. Returns false
     /// during a shutdown, which leaves the event to the next start.
-    pub(crate) fn pause(&self, event: &Event) -> bool {
+    pub(crate) fn pause(&self, event: &Event, hold: LaneHold) -> bool {
         let mut queue = self.queue.lock();
         if queue.is_closed() {
             return false;
         }
-        queue.pause(event.clone());
+        queue.pause(event.clone(), hold);
         true
+    }
+
+    /// Returns the reason for which each waiting event of a lane is held, in the order of
+    /// [`Queue::waiting_in`]. `None` if it waits for its turn, or nobody was notified yet.
+    pub(crate) fn wait_reasons(&self, queue: &Queue, lane: &Lane) -> Vec<Option<String>> {
+        let announced = self.announced_waits.lock();
+        let reason = |event: &Event| {
+            let hold = queue.hold_of(event)?;
+            announced.get(&(lane.clone(), hold)).map(|wait| wait.reason.clone())
+        };
+        queue.waiting_in(lane).map(reason).collect()
     }
 
     /// Records the backend of a turn that has ended. `turn` is `None` if no agent ran.

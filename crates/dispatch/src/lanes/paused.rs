@@ -3,29 +3,33 @@
 //!
 //! A paused backend starts no agents for a while, because it failed too often. The lane's events
 //! stay in the queue, in order. The lane continues once its backend starts agents again or the limit
-//! has ended, or another component, backend or model serves the lane.
+//! has ended, or another component, backend or model serves the lane. A cap of one person holds only
+//! that person's events.
+//!
+//! People get one notice of each wait. It is edited when the wait ends, also after a restart.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::SignedDuration;
-
+use super::AnnouncedWait;
 use crate::Shared;
 use crate::budgets::{self, messages as budget_messages, offers};
 use crate::lanes::wait_choices::wait_offers;
-use crate::limits::{CONTINUATION, messages as limit_messages};
-use crate::outlet::{Notice, messages};
+use crate::limits::{self, messages as limit_messages};
+use crate::outlet::{Notice, Offer, WaitTopic, messages};
 use crate::recovery::restart::notice_target;
 use aetheel_model::budget::AccountUse;
-use aetheel_model::event::{Event, EventKind, Lane};
+use aetheel_model::event::{Event, EventKind, Lane, Sequence};
+use aetheel_model::queue::LaneHold;
 use aetheel_model::supervisor;
 use aetheel_store::workspace::LimitNote;
 use aetheel_turn::Backend;
 
 /// How often a paused lane is checked.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
-/// Shorter waits for the end of a usage limit cause no notice.
-const SHORT_WAIT: SignedDuration = SignedDuration::from_secs(20);
+/// The lines below the notice of a wait that ended.
+const OVER: &str = "▶️ The wait is over.";
+const REMOVED: &str = "🛑 The prompt was removed.";
 
 /// The reason why no turn can begin in a lane.
 pub(crate) enum LanePause {
@@ -34,7 +38,41 @@ pub(crate) enum LanePause {
     /// The agent reached a usage limit.
     Limit(Arc<dyn Backend>, LimitNote),
     /// A budget is used up.
-    Budget(Box<AccountUse>),
+    Budget {
+        used: Box<AccountUse>,
+        /// Whether the cap applies to the person who asked, and not to everybody in the lane.
+        is_personal: bool,
+    },
+}
+
+impl LanePause {
+    /// Returns the events of the lane that cannot start.
+    fn hold(&self, event: &Event) -> LaneHold {
+        match (self, event.asker) {
+            (Self::Budget { is_personal: true, .. }, Some(asker)) => LaneHold::Person(asker),
+            _ => LaneHold::Everybody,
+        }
+    }
+
+    /// Returns a key that differs between the reasons for which an event waits.
+    fn key(&self) -> String {
+        match self {
+            Self::Backend(_) => "backend".to_owned(),
+            Self::Limit(_, note) => note.turn.clone(),
+            Self::Budget { used, .. } => offers::mark(used),
+        }
+    }
+
+    /// Returns the reason in a few words.
+    fn reason(&self, shared: &Shared) -> String {
+        match self {
+            Self::Backend(backend) => messages::paused_reason(backend.descriptor().label()),
+            Self::Limit(backend, note) => {
+                limit_messages::reason(backend.descriptor().label(), note, shared.now())
+            }
+            Self::Budget { used, .. } => budget_messages::reason(used),
+        }
+    }
 }
 
 /// Returns the reason why no turn can begin in a lane now. A paused backend does not affect a lane
@@ -59,64 +97,84 @@ pub(super) async fn event_pause(shared: &Shared, event: &Event) -> Option<LanePa
         return Some(pause);
     }
     let subject = budgets::subject_of(shared, event).await;
-    let reached = shared.budgets.reached(&subject).await?;
-    Some(LanePause::Budget(Box::new(reached)))
+    let (used, is_personal) = shared.budgets.reached_for(&subject).await?;
+    Some(LanePause::Budget { used: Box::new(used), is_personal })
+}
+
+/// Returns the events of a lane that wait together with an event that cannot start.
+pub(crate) async fn hold_for(shared: &Shared, event: &Event) -> LaneHold {
+    let pause = event_pause(shared, event).await;
+    pause.map_or(LaneHold::Everybody, |pause| pause.hold(event))
 }
 
 /// Notifies the author of an event that it waits, once per reason.
-async fn announce_pause(shared: &Shared, event: &Event, pause: LanePause) {
-    if shared.lanes.queue.lock().position(event.sequence).is_none() {
-        // People removed it from the queue.
-        return;
-    }
-    // A limit that a later turn of the event reached has buttons of its own.
-    let turn = match &pause {
-        LanePause::Backend(_) => None,
-        LanePause::Limit(_, note) => Some(note.turn.clone()),
-        LanePause::Budget(used) => {
-            Some(format!("{} {} {}", used.account, used.span.start, used.cap))
-        }
+async fn announce_wait(shared: &Shared, event: &Event, hold: LaneHold, pause: &LanePause) {
+    let wait =
+        AnnouncedWait { event: event.sequence, key: pause.key(), reason: pause.reason(shared) };
+    let before = {
+        let mut announced = shared.lanes.announced_waits.lock();
+        announced.insert((event.lane.clone(), hold), wait.clone())
     };
-    let reason = (event.sequence, turn);
-    let before = shared.lanes.announced_pauses.lock().insert(event.lane.clone(), reason.clone());
-    if before == Some(reason) {
-        return;
+    match before {
+        Some(before) if before.event == wait.event && before.key == wait.key => return,
+        Some(before) if !still_waits(shared, before.event) => {
+            shared.deps.outlet.end_wait(&event_topic(before.event), REMOVED);
+        }
+        _ => {}
     }
-    let (text, offers) = match &pause {
+    let Some((text, offers)) = notice_of(shared, event, pause).await else { return };
+    let (channel, about) = notice_target(event);
+    if event.kind == EventKind::Message && (channel.is_some() || event.lane == Lane::Console) {
+        let topic = WaitTopic { topic: event_topic(event.sequence), reason: wait.key };
+        // This notice is not essential, and the outlet has logged the failure.
+        let _ =
+            shared.deps.outlet.announce_wait(topic, Notice { channel, about, text, offers }).await;
+    }
+}
+
+/// Returns the text and the buttons of the notice that an event waits, or `None` if people get none.
+async fn notice_of(
+    shared: &Shared,
+    event: &Event,
+    pause: &LanePause,
+) -> Option<(String, Vec<Offer>)> {
+    let continues = |cause: &str| {
+        let key = event.key.as_deref().filter(|_| event.continues.is_some());
+        key.is_some_and(|key| key.starts_with(cause))
+    };
+    match pause {
         LanePause::Backend(backend) => {
             let backend = backend.descriptor();
             tracing::warn!(event = event.sequence, lane = %event.lane, backend = backend.name, "event waits: its backend failed too often and is paused");
-            (messages::paused_message(backend.label()), Vec::new())
+            Some((messages::paused_message(backend.label()), Vec::new()))
         }
         LanePause::Limit(backend, note) => {
-            let now = shared.now();
             tracing::info!(event = event.sequence, lane = %event.lane, backend = note.backend, until = %note.until, "event waits for the end of a usage limit");
-            if note.until.duration_since(now) < SHORT_WAIT {
-                return;
-            }
             let descriptor = backend.descriptor();
-            let offers = wait_offers(shared, event, note, descriptor).await;
-            let continues = event.key.as_deref().is_some_and(|key| key.starts_with(CONTINUATION));
-            let clock = (now, &shared.deps.choices.time_zone);
-            (limit_messages::waits(descriptor.label(), note, continues, clock), offers)
+            let text = limit_messages::waits(
+                descriptor.label(),
+                note,
+                continues(limits::CONTINUATION),
+                shared.now(),
+            )?;
+            Some((text, wait_offers(shared, event, note, descriptor).await))
         }
-        LanePause::Budget(used) => {
+        LanePause::Budget { used, .. } => {
             tracing::info!(event = event.sequence, lane = %event.lane, account = %used.account, until = %used.span.end, "event waits: a budget is used up");
-            let continues =
-                event.key.as_deref().is_some_and(|key| key.starts_with(budgets::CONTINUATION));
-            let zone = &shared.deps.choices.time_zone;
-            let text = budget_messages::waits(used, continues, zone);
-            (text, offers::buttons(used, Some(event.sequence)))
+            let offers = offers::buttons(used, Some(event.sequence));
+            Some((budget_messages::waits(used, continues(budgets::CONTINUATION)), offers))
         }
-    };
-    if event.kind != EventKind::Message {
-        return;
     }
-    let (channel, about) = notice_target(event);
-    if channel.is_some() || event.lane == Lane::Console {
-        // This notice is not essential, and the outlet has logged the failure.
-        let _ = shared.deps.outlet.notify(Notice { channel, about, text, offers }).await;
-    }
+}
+
+/// Edits the notice that an event waits, because its turn begins. A previous process may have posted
+/// it.
+pub(crate) fn end_wait_of(shared: &Shared, event: &Event) {
+    shared.deps.outlet.end_wait(&event_topic(event.sequence), OVER);
+}
+
+fn event_topic(event: Sequence) -> String {
+    format!("event-{event}")
 }
 
 /// Refuses an event that is not in the journal, so that the next start does not find it.
@@ -126,21 +184,16 @@ pub(crate) async fn refuse_unjournaled(shared: &Shared, event: &Event) {
     }
 }
 
-/// Resumes a paused lane once it can be served. Returns at once.
-pub(crate) fn resume_when_unpaused(shared: &Arc<Shared>, event: Event) {
+/// Ends a hold of a lane once its events can start. Returns at once.
+pub(crate) fn resume_when_unpaused(shared: &Arc<Shared>, lane: Lane, hold: LaneHold) {
     let shared = Arc::downgrade(shared);
     supervisor::spawn_finite("paused lane", async move {
         let mut is_first_check = true;
         loop {
             let Some(shared) = shared.upgrade() else { return };
-            match event_pause(&shared, &event).await {
-                Some(pause) => announce_pause(&shared, &event, pause).await,
-                // It is unknown for a moment what the other nodes of a cluster used.
-                None if is_first_check => {}
-                None => {
-                    shared.lanes.queue.lock().resume(&event.lane);
-                    return shared.start_waiting();
-                }
+            if !is_still_held(&shared, &lane, hold, is_first_check).await {
+                shared.lanes.queue.lock().resume(&lane, hold);
+                return shared.start_waiting();
             }
             is_first_check = false;
             let clock = shared.deps.clock.clone();
@@ -148,4 +201,37 @@ pub(crate) fn resume_when_unpaused(shared: &Arc<Shared>, event: Event) {
             clock.sleep(CHECK_INTERVAL).await;
         }
     });
+}
+
+/// Checks a hold, and notifies people of its reason or its end.
+async fn is_still_held(shared: &Shared, lane: &Lane, hold: LaneHold, is_first_check: bool) -> bool {
+    let first = shared.lanes.queue.lock().first_held(lane, hold).cloned();
+    let pause = match &first {
+        Some(event) => event_pause(shared, event).await,
+        None => None,
+    };
+    match (&first, &pause) {
+        (Some(event), Some(pause)) if pause.hold(event) == hold => {
+            announce_wait(shared, event, hold, pause).await;
+            return true;
+        }
+        // It is unknown for a moment what the other nodes of a cluster used.
+        (Some(_), None) if is_first_check => return true,
+        _ => {}
+    }
+    let ended = shared.lanes.announced_waits.lock().remove(&(lane.clone(), hold));
+    let Some(wait) = ended else { return false };
+    let topic = event_topic(wait.event);
+    if !still_waits(shared, wait.event) {
+        shared.deps.outlet.end_wait(&topic, REMOVED);
+    } else if pause.is_none() && first.is_some_and(|event| event.sequence == wait.event) {
+        let decision = shared.budgets.decision_about(&wait.key);
+        shared.deps.outlet.end_wait(&topic, decision.as_deref().unwrap_or(OVER));
+    }
+    // Otherwise another hold applies from now on, and its notice replaces this one.
+    false
+}
+
+fn still_waits(shared: &Shared, event: Sequence) -> bool {
+    shared.lanes.queue.lock().position(event).is_some()
 }

@@ -65,6 +65,14 @@ impl Turns {
         stopped
     }
 
+    /// Removes the waiting events of a lane, oldest first, and returns them. Running turns continue.
+    #[must_use]
+    pub fn take_waiting(&self, lane: &Lane) -> Vec<Event> {
+        let waiting = self.shared.lanes.cancel_waiting(lane);
+        self.shared.lanes.notify_finished();
+        waiting
+    }
+
     /// Stops the running turn of a lane if it is the turn of `event`, and returns once that is on
     /// disk, so that a crash does not repeat it. Waiting events of the lane continue. Returns false
     /// if that turn does not run.

@@ -76,13 +76,14 @@ impl Waits {
         offer: &str,
         (person, is_admitted): (&Person, bool),
     ) -> Result<OfferEffect, OfferRefusal> {
-        let wait = match self.paused(|paused| paused == lane).first() {
-            Some(event) => self.wait_of(event).await,
-            None => None,
-        };
         // An offer is only accepted in its own lane, because the permissions are those in that lane.
-        let offered = |wait: &LaneWait| wait.offers.iter().any(|known| known.id == offer);
-        if !wait.is_some_and(|wait| offered(&wait)) {
+        let mut is_offered = false;
+        for event in self.paused(|paused| paused == lane) {
+            let wait = self.wait_of(&event).await;
+            is_offered |=
+                wait.is_some_and(|wait| wait.offers.iter().any(|known| known.id == offer));
+        }
+        if !is_offered {
             return Err(OfferRefusal::Gone);
         }
         if let Some(decided) = Budgets::new(self.shared.clone()).press(offer, person).await {
@@ -92,11 +93,11 @@ impl Waits {
         choices.press(offer, is_admitted).await.unwrap_or(Err(OfferRefusal::Gone))
     }
 
-    /// Returns the first event of each paused lane, ordered by lane.
+    /// Returns the first event of each hold, ordered by lane.
     fn paused(&self, is_wanted: impl Fn(&Lane) -> bool) -> Vec<Event> {
         let queue = self.shared.lanes.queue.lock();
-        let paused = queue.paused().filter(|(lane, _)| is_wanted(lane));
-        let mut events: Vec<Event> = paused.map(|(_, event)| event.clone()).collect();
+        let paused = queue.paused().filter(|event| is_wanted(&event.lane));
+        let mut events: Vec<Event> = paused.cloned().collect();
         drop(queue);
         events.sort_by(|one, other| one.lane.cmp(&other.lane));
         events
@@ -112,7 +113,7 @@ impl Waits {
                 let reason = limit_messages::reached(descriptor.label(), &note);
                 (reason, note.until, offers, WaitDecider::Everybody)
             }
-            LanePause::Budget(used) => {
+            LanePause::Budget { used, .. } => {
                 let offers = offers::buttons(&used, Some(event.sequence));
                 (budget_messages::reached(&used), used.span.end, offers, WaitDecider::Owners)
             }

@@ -1,44 +1,51 @@
 //! The messages about usage limits. Pure.
 
-use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
+use aetheel_model::shown_time::shown_time;
 use aetheel_store::workspace::LimitNote;
 
-/// Times within this span are shown without their day.
-const SAME_DAY: SignedDuration = SignedDuration::from_hours(18);
+/// Shorter waits cause no notice.
+const SHORT_WAIT: SignedDuration = SignedDuration::from_secs(20);
 
-/// The prompt with which a turn continues that a limit interrupted.
-pub(crate) const CONTINUE_PROMPT: &str = "The usage limit that interrupted your last turn has ended. Continue the work on my last request where it stopped. First check what is already done, so that nothing is done twice.";
-
-/// Returns the message for the author of a prompt that waits. `continues` states whether the prompt
-/// continues a turn that the limit interrupted.
+/// Returns the notice for the author of a prompt that waits, or `None` for a short wait. `continues`
+/// states whether the prompt continues a turn that the limit interrupted. The answer of that turn
+/// names the limit.
 pub(crate) fn waits(
     label: &str,
     note: &LimitNote,
     continues: bool,
-    (now, zone): (Timestamp, &TimeZone),
-) -> String {
-    let (reached, when) = (reached(label, note), when(note, now, zone));
-    let text = if continues {
-        format!("{reached} I continue by myself {when}. `/stop` cancels that.")
-    } else {
-        format!("{reached} Your message waits, and is answered {when}. `/stop` removes it.")
+    now: Timestamp,
+) -> Option<String> {
+    if is_short(note, now) {
+        return None;
+    }
+    let at = shown_time(note.until, now);
+    let (text, answers) = match continues {
+        true => (format!("I continue by myself at {at}. `/stop` cancels that."), "continues"),
+        false => {
+            let reached = reached(label, note);
+            let waits = "Your message waits, and is answered at";
+            (format!("{reached} {waits} {at}. `/stop` removes it."), "answers it")
+        }
     };
-    let answers = if continues { "continues" } else { "answers it" };
-    format!(
+    Some(format!(
         "{text} `/settings` chooses another agent or model, which then {answers}. (usage limit)"
-    )
+    ))
 }
 
-/// Returns the failure of a turn that continues by itself.
-pub(crate) fn continues(
-    label: &str,
-    note: &LimitNote,
-    (now, zone): (Timestamp, &TimeZone),
-) -> String {
-    let when = when(note, now, zone);
-    format!("{} I continue by myself {when}. (usage limit)", reached(label, note))
+/// Returns the failure of a turn that continues by itself. A notice tells the time, except of a short
+/// wait.
+pub(crate) fn continues(label: &str, note: &LimitNote, now: Timestamp) -> String {
+    let next = match is_short(note, now) {
+        true => format!("I continue by myself at {}.", shown_time(note.until, now)),
+        false => "This is not finished.".to_owned(),
+    };
+    format!("{} {next} (usage limit)", reached(label, note))
+}
+
+fn is_short(note: &LimitNote, now: Timestamp) -> bool {
+    note.until.duration_since(now) < SHORT_WAIT
 }
 
 /// Returns the message that another account of the agent serves the lane.
@@ -48,8 +55,13 @@ pub(crate) fn rotates(label: &str, next: &str, allowance: Option<&str>) -> Strin
 }
 
 /// Returns the line of `/status` about a lane that waits.
-pub(crate) fn status(label: &str, note: &LimitNote, (now, zone): (Timestamp, &TimeZone)) -> String {
-    format!("{} Prompts are answered {}.", reached(label, note), when(note, now, zone))
+pub(crate) fn status(label: &str, note: &LimitNote, now: Timestamp) -> String {
+    format!("{} Prompts are answered at {}.", reached(label, note), shown_time(note.until, now))
+}
+
+/// Returns the reason for which a prompt waits, for a list of prompts.
+pub(crate) fn reason(label: &str, note: &LimitNote, now: Timestamp) -> String {
+    format!("waits until {}: usage limit of {label}", shown_time(note.until, now))
 }
 
 /// Returns the sentence that the agent reached a limit.
@@ -60,23 +72,6 @@ pub(crate) fn reached(label: &str, note: &LimitNote) -> String {
     }
 }
 
-fn when(note: &LimitNote, now: Timestamp, zone: &TimeZone) -> String {
-    let wait = note.until.duration_since(now).max(SignedDuration::ZERO);
-    let format = if wait < SAME_DAY { "%H:%M" } else { "%Y-%m-%d %H:%M" };
-    let until = note.until.to_zoned(zone.clone());
-    format!("at {} ({}, in {})", until.strftime(format), until.strftime("%Z"), span(wait))
-}
-
-fn span(wait: SignedDuration) -> String {
-    let (seconds, minutes, hours) = (wait.as_secs(), wait.as_mins(), wait.as_hours());
-    match minutes {
-        0 => format!("{seconds} s"),
-        1..60 => format!("{minutes} min"),
-        60..2_880 => format!("{hours} h {} min", minutes % 60),
-        _ => format!("{} days {} h", hours / 24, hours % 24),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,9 +79,7 @@ mod tests {
 
     #[test]
     fn a_message_names_the_allowance_the_time_and_the_ways_out() {
-        let berlin = TimeZone::get("Europe/Berlin").expect("a zone");
-        let instant: Timestamp = "2026-11-26T12:00:30Z".parse().expect("a time");
-        let now = (instant, &berlin);
+        let now: Timestamp = "2026-11-26T12:00:30Z".parse().expect("a time");
         let until = |text: &str| text.parse().expect("a time");
         let note = LimitNote {
             lane: Lane::Console,
@@ -97,21 +90,26 @@ mod tests {
             turn: "1f0c9a2e".to_owned(),
             allowance: Some("5 hours".to_owned()),
         };
-        assert!(waits("Mini", &note, false, now).starts_with(
-            "Mini has reached a usage limit (5 hours). Your message waits, and is answered at 15:05 (CET, in 2 h 5 min). `/stop` removes it."
-        ));
+        let waiting = waits("Mini", &note, false, now).expect("a notice");
+        assert!(waiting.starts_with(
+            "Mini has reached a usage limit (5 hours). Your message waits, and is answered at <t:1795701930:t>. `/stop` removes it."
+        ), "{waiting}");
+        assert_eq!(
+            continues("Mini", &note, now),
+            "Mini has reached a usage limit (5 hours). This is not finished. (usage limit)"
+        );
         let later =
             LimitNote { until: until("2026-11-30T13:00:30Z"), allowance: None, ..note.clone() };
-        let failure = continues("Mini", &later, now);
+        let continued = waits("Mini", &later, true, now).expect("a notice");
         assert!(
-            failure.ends_with("by myself at 2026-11-30 14:00 (CET, in 4 days 1 h). (usage limit)")
+            continued.starts_with("I continue by myself at <t:1796043630:f>. `/stop`"),
+            "{continued}"
         );
-        assert!(waits("Mini", &later, true, now).starts_with(
-            "Mini has reached a usage limit. I continue by myself at 2026-11-30 14:00 (CET, in 4 days 1 h). `/stop`"
-        ));
-        let soon = LimitNote { until: instant, ..note };
+        let soon = LimitNote { until: now, ..note };
+        assert_eq!(waits("Mini", &soon, true, now), None);
         assert!(
-            status("Mini", &soon, now).ends_with("Prompts are answered at 13:00 (CET, in 0 s).")
+            continues("Mini", &soon, now).contains("I continue by myself at <t:1795694430:t>.")
         );
+        assert!(status("Mini", &soon, now).ends_with("Prompts are answered at <t:1795694430:t>."));
     }
 }

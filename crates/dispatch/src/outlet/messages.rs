@@ -215,6 +215,11 @@ pub(crate) fn paused_message(label: &str) -> String {
     )
 }
 
+/// Returns the reason for which a prompt waits for a paused backend, for a list of prompts.
+pub(crate) fn paused_reason(label: &str) -> String {
+    format!("waits until {label} works again")
+}
+
 /// Words in an agent's error that show a denied access.
 const REFUSED_ACCESS: [&str; 6] = [
     "permission denied",

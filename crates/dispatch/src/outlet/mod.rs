@@ -97,6 +97,22 @@ pub trait Outlet: Send + Sync {
         Err(DeliveryError::Refused("there is no channel for notices here".to_owned()))
     }
 
+    /// Posts a notice about a wait, unless it is open already. A previous process may have posted it.
+    /// If the notice of another reason for the same wait is open, it is closed.
+    ///
+    /// # Errors
+    /// See [`Outlet::notify`].
+    async fn announce_wait(&self, wait: WaitTopic, notice: Notice) -> Result<(), DeliveryError> {
+        let _ = wait;
+        self.notify(notice).await
+    }
+
+    /// Removes the buttons of the open notice about a wait, and adds a line with the reason why the
+    /// wait has ended. Does nothing if no notice is open. Returns at once. Best effort.
+    fn end_wait(&self, topic: &str, line: &str) {
+        let _ = (topic, line);
+    }
+
     /// Opens the thread for an event and posts the prompt there. Repeated calls open only one
     /// thread.
     ///
@@ -235,6 +251,15 @@ impl Notice {
     pub(crate) fn for_operator(text: String, offers: impl IntoIterator<Item = Offer>) -> Self {
         Self { channel: None, about: None, text, offers: offers.into_iter().collect() }
     }
+}
+
+/// Identifies the notice about a wait, in every process. Both parts have only letters, digits and `-`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct WaitTopic {
+    /// The event or the account that waits.
+    pub topic: String,
+    /// The reason. A new notice is posted when it changes.
+    pub reason: String,
 }
 
 /// A button that runs an event again, delivers a lost reply, or decides something else.

@@ -19,7 +19,7 @@ const OPTION_LIMIT: usize = 10;
 /// The label of a choice to write files although another conversation uses them.
 const WRITE_ANYWAY: &str = "Write anyway";
 /// The label of a choice not to write files because another conversation uses them.
-const DECLINE: &str = "Decline";
+const DENY: &str = "Deny";
 /// The label of the choice that lets the agent carry out its plan.
 const ACCEPT_PLAN: &str = "Accept the plan";
 
@@ -246,7 +246,7 @@ impl OpenQuestion {
     /// Returns the label of the choice that denies the request.
     #[must_use]
     pub fn deny_label(&self) -> &'static str {
-        if self.collision.is_some() { DECLINE } else { "Deny" }
+        DENY
     }
 
     /// Returns the label of an option of the agent.
@@ -254,7 +254,7 @@ impl OpenQuestion {
     pub fn option_label(&self, option: &AskOption) -> String {
         match (&self.collision, option.scope) {
             (Some(_), DecisionScope::Once) if option.allows => WRITE_ANYWAY.to_owned(),
-            (Some(_), DecisionScope::Once) => DECLINE.to_owned(),
+            (Some(_), DecisionScope::Once) => DENY.to_owned(),
             _ => option.full_label(),
         }
     }

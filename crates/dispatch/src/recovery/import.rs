@@ -93,6 +93,21 @@ impl LaneTransfer {
         self.shared.deps.journal.as_ref().map(|journal| journal.lines_of(lanes)).unwrap_or_default()
     }
 
+    /// Returns the lanes whose agents outlived the previous process in the middle of a turn. Must be
+    /// called after [`Recovery::restore_agents`] and before [`Recovery::recover_except`].
+    #[must_use]
+    pub fn continuing_lanes(&self) -> Vec<Lane> {
+        self.shared.links.continued().lanes()
+    }
+
+    /// Ends the turns that continue from a previous process, except those of `kept` lanes and those
+    /// whose events are in the journal.
+    pub fn end_continued_turns(&self, kept: impl Fn(&Lane) -> bool) {
+        let Some(journal) = &self.shared.deps.journal else { return };
+        let wanted = |event, lane: &Lane| kept(lane) || journal.entry(event).is_some();
+        self.shared.links.continued().retain(wanted);
+    }
+
     /// Forgets lanes that another node has imported from the lines of
     /// [`LaneTransfer::export_lanes`]. Their events are not processed here any more, and their
     /// agents end. Returns whether that is on disk. If it is not, writing it is retried.

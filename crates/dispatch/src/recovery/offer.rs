@@ -1,5 +1,7 @@
 //! The buttons below notices: why they are offered, and what pressing one does.
 
+use aetheel_model::event::Sequence;
+
 /// The reason why people are asked whether to run an event again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OfferReason {
@@ -75,4 +77,15 @@ pub enum OfferRefusal {
     /// The lost reply was delivered, or is being delivered.
     #[error("This was delivered already.")]
     Delivered,
+}
+
+/// Returns the id of a button: the event, and the attempt at it. An old button therefore cannot
+/// start a later attempt.
+pub(super) fn offer_id(sequence: Sequence, again: u32) -> String {
+    format!("{sequence}-{again}")
+}
+
+pub(super) fn parse_offer_id(id: &str) -> Option<(Sequence, u32)> {
+    let (sequence, again) = id.split_once('-')?;
+    Some((sequence.parse().ok()?, again.parse().ok()?))
 }

@@ -16,7 +16,7 @@ use crate::Shared;
 use crate::outlet::{Notice, Offer, TurnAnswer};
 use crate::persistence::EventPersistence;
 use crate::questions::{Person, question_id};
-use crate::recovery::offer::{OfferEffect, OfferReason, OfferRefusal};
+use crate::recovery::offer::{OfferEffect, OfferReason, OfferRefusal, offer_id, parse_offer_id};
 use crate::recovery::redeliver::Redelivery;
 use crate::thread;
 use aetheel_model::event::{Event, EventOrigin, Lane, Sequence};
@@ -144,12 +144,17 @@ impl Recovery {
     /// is submitted. People are asked in the background. Returns once the journal records which
     /// events need that, or false if it could not be written.
     pub async fn recover(&self) -> bool {
-        self.recover_except(|_| false).await.1
+        self.recover_except(|_| false, |_| false).await.1
     }
 
     /// Does the same as [`Recovery::recover`], except for events of lanes that are `closed`,
-    /// where agents of another machine may still run. Also returns these events.
-    pub async fn recover_except(&self, closed: impl Fn(&Lane) -> bool) -> (ImportedEvents, bool) {
+    /// where agents of another machine may still run. Also returns these events. Keeps the agents
+    /// of `returning` lanes, whose events another node gives back.
+    pub async fn recover_except(
+        &self,
+        closed: impl Fn(&Lane) -> bool,
+        returning: impl Fn(&Lane) -> bool,
+    ) -> (ImportedEvents, bool) {
         let Some(journal) = self.shared.deps.journal.clone() else {
             return (ImportedEvents { recovery: self.clone(), events: Vec::new() }, true);
         };
@@ -166,8 +171,9 @@ impl Recovery {
             .map(|entry| journal.doubt(entry.event.sequence))
             .collect();
         // The other turns have an answer or were given up.
-        self.shared.links.continued().retain(|event, _| taken.resumed.contains(&event));
-        let asks = self.shared.links.continued().asks();
+        let continued = self.shared.links.continued();
+        continued.retain(|event, lane| taken.resumed.contains(&event) || returning(lane));
+        let asks = continued.asks();
         let questions: Vec<String> =
             asks.iter().map(|(turn, ask, time)| question_id(turn, *ask, *time)).collect();
         self.shared.deps.outlet.continue_questions(&questions);
@@ -276,7 +282,7 @@ impl Recovery {
             journal.restore(entry);
             tracing::error!(
                 event = sequence,
-                "cannot record in state/queue.md that an event runs again"
+                "cannot record in the queue that an event runs again"
             );
             return Err(OfferRefusal::NotSaved);
         }
@@ -423,9 +429,13 @@ impl Recovery {
         let prior = self.shared.durability.progress_of(event).prior_delivery(event);
         let posted = self.shared.deps.outlet.give_up_reply(event, notice, prior).await;
         if aside && channel.is_some() {
+            let place = match &event.lane {
+                Lane::Channel(channel) => format!("<#{channel}>"),
+                lane => lane.to_string(),
+            };
             let text = format!(
-                "An event in {} was running when I crashed, {} times; I have set it aside. (set aside)",
-                event.lane, entry.started
+                "An event in {place} was running when I crashed, {} times; I have set it aside. (set aside)",
+                entry.started
             );
             // If there is no channel for notices, the log line above remains.
             let _ = self.shared.deps.outlet.notify(Notice::for_operator(text, Some(offer))).await;
@@ -483,15 +493,4 @@ pub(crate) fn notice_target(event: &Event) -> (Option<ChannelId>, Option<Message
         (EventOrigin::Internal { channel }, _) => (*channel, None),
         (EventOrigin::Console, _) => (None, None),
     }
-}
-
-/// Returns the id of a button: the event, and the attempt at it. An old button therefore cannot
-/// start a later attempt.
-fn offer_id(sequence: Sequence, again: u32) -> String {
-    format!("{sequence}-{again}")
-}
-
-fn parse_offer_id(id: &str) -> Option<(Sequence, u32)> {
-    let (sequence, again) = id.split_once('-')?;
-    Some((sequence.parse().ok()?, again.parse().ok()?))
 }

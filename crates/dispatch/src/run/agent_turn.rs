@@ -22,6 +22,7 @@ use crate::questions::policies::PolicyGate;
 use crate::turn_feed::TurnFeed;
 use aetheel_model::event::{AgentRights, Event, EventKind};
 use aetheel_model::figures;
+use aetheel_model::plain::folded;
 use aetheel_model::prompt::Expansion;
 use aetheel_model::tool_summary::tool_summary;
 use aetheel_store::workspace::LaneSettings;
@@ -142,6 +143,7 @@ impl TurnRunner {
         let (files, left) = artifacts::store_artifacts(&self.shared.deps, &result.transcript).await;
         notices.extend(left);
         notices.extend(artifacts::notices(&result.transcript));
+        let notices = folded(notices);
         let (text, notices) = self
             .shared
             .channels

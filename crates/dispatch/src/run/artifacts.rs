@@ -8,11 +8,14 @@ use crate::outlet::answer::AnswerFile;
 use aetheel_model::agent::{AgentTask, Artifact, ArtifactBody, Quota, TaskStatus};
 use aetheel_model::fold::Transcript;
 use aetheel_model::plain::one_line;
+use aetheel_model::shown_time::shown_date;
 
 /// The maximum length of a file name, in characters.
 const NAME_LIMIT: usize = 80;
 /// The used percentage of a quota from which a notice is shown.
 const QUOTA_NOTICE_PERCENT: f64 = 90.0;
+/// The beginning of the notice about an exhausted quota.
+pub(super) const QUOTA_IS_USED_UP: &str = "The quota is used up";
 
 /// Stores the artifacts of an answer. Returns its files, and notices about the other artifacts.
 pub(super) async fn store_artifacts(
@@ -68,10 +71,13 @@ pub(super) fn notices(transcript: &Transcript) -> Vec<String> {
 
 fn quota_notice(quota: &Quota) -> Option<String> {
     let label = one_line(&quota.label);
-    let resets =
-        quota.resets.as_deref().map(|at| format!(" until {}", one_line(at))).unwrap_or_default();
+    let resets = quota.resets.as_deref().map(|at| match at.parse() {
+        Ok(time) => format!(" until {}", shown_date(time)),
+        Err(_) => format!(" until {}", one_line(at)),
+    });
+    let resets = resets.unwrap_or_default();
     match quota.used_percent {
-        _ if quota.exhausted => Some(format!("The quota is used up ({label}){resets}.")),
+        _ if quota.exhausted => Some(format!("{QUOTA_IS_USED_UP} ({label}){resets}.")),
         Some(used) if used >= QUOTA_NOTICE_PERCENT => {
             Some(format!("{used:.0}% of the quota is used ({label})."))
         }

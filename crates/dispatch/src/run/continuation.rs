@@ -1,5 +1,8 @@
 //! Events that continue a conversation whose turn a usage limit or a budget ended.
 //!
+//! The event has the prompt of the interrupted turn and its place in the lane, so it goes before all
+//! events that wait there. `run/start` puts the prompt into the words with which the agent continues.
+//!
 //! The answer of the turn is saved with the key of the event, and the event is accepted afterwards.
 //! If the gateway dies in between, the next process accepts the event before it delivers the answer.
 //! The key contains the turn's id, so the event is accepted once.
@@ -17,13 +20,14 @@ use aetheel_model::event::{Event, EventKind, EventOrigin, NewEvent};
 /// Delay before an event that could not be saved is accepted again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Returns the prompt of the event with a key that continues a conversation.
-fn prompt_of(key: &str) -> &'static str {
-    if key.starts_with(budgets::CONTINUATION) {
-        budgets::messages::CONTINUE_PROMPT
-    } else {
-        limits::messages::CONTINUE_PROMPT
+/// Returns what interrupted the turn that an event continues, or `None` for any other event.
+pub(super) fn interruption(event: &Event) -> Option<&'static str> {
+    event.continues?;
+    let key = event.key.as_deref()?;
+    if key.starts_with(limits::CONTINUATION) {
+        return Some("a usage limit of the agent");
     }
+    key.starts_with(budgets::CONTINUATION).then_some("a budget that was used up")
 }
 
 /// Returns whether a conversation can be continued later. The gateway accepts nothing while it shuts
@@ -63,8 +67,10 @@ async fn continue_later(shared: &Arc<Shared>, event: &Event, key: &str) -> bool 
         author: event.author.clone(),
         asker: event.asker,
         parent: event.parent,
+        quoted: event.quoted.clone(),
+        continues: Some(event.place().of),
         key: Some(key.to_owned()),
-        ..NewEvent::new(EventKind::Message, event.lane.clone(), origin, prompt_of(key))
+        ..NewEvent::new(EventKind::Message, event.lane.clone(), origin, event.prompt.as_str())
     };
     if shared.durability.is_known(&next) {
         return true;

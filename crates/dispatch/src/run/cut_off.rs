@@ -51,10 +51,9 @@ pub(super) async fn wait_for_budget(
     let continues =
         event.kind == EventKind::Message && cut.is_resumable && may_continue(&runner.shared);
     answer.continuation = continues.then(|| format!("{CONTINUATION}{turn}"));
-    let zone = &runner.shared.deps.choices.time_zone;
     // An owner may have raised the cap already.
     answer.failure = Some(match runner.shared.budgets.reached(subject).await {
-        Some(used) if continues => messages::continues(&used, zone),
+        Some(used) if continues => messages::continues(&used),
         Some(used) => messages::ends(&used),
         None if continues => "A budget was used up. I continue by myself now. (budget)".to_owned(),
         None => "A budget was used up, so the turn was stopped. (budget)".to_owned(),

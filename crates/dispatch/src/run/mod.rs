@@ -38,7 +38,7 @@ use tracing::Instrument as _;
 
 use super::Shared;
 use super::budgets;
-use super::lanes::paused::lane_pause;
+use super::lanes::paused::{end_wait_of, lane_pause};
 use super::outlet::handle::ReplyHandle;
 use super::persistence::wait_until_saved;
 use super::recovery::restart::{TurnFollowUp, follow_up_lost_agent};
@@ -95,6 +95,8 @@ impl TurnRunner {
                 false if continues => Some(self.shared.budgets.resume(&id, &subject).await),
                 false => None,
             };
+            // A previous process may have ended before the notice of a wait was edited.
+            end_wait_of(&self.shared, &event);
             let reply = ReplyHandle::new(kept.open_reply(&*self.shared.deps.outlet, &event));
             if let Some(answer) = answer {
                 self.note_turn_of_earlier(&event, &answer);

@@ -15,6 +15,6 @@ impl TurnRunner {
             .collect();
         let said: Vec<_> =
             said.iter().map(|(author, text)| (author.as_deref(), text.as_str())).collect();
-        prompt::recap(&said, expansion)
+        prompt::recap(&said, event.continues.is_some(), expansion)
     }
 }

@@ -8,6 +8,7 @@
 //! ended ([`continuation`](super::continuation)).
 
 use super::TurnRunner;
+use super::artifacts::QUOTA_IS_USED_UP;
 use super::continuation::may_continue;
 use crate::channel::DIRECTORY;
 use crate::channel::options::Setting;
@@ -49,6 +50,7 @@ impl TurnRunner {
             }
             if may_continue(&self.shared) {
                 answer.continuation = Some(key_after(turn));
+                answer.notices.retain(|notice| !notice.starts_with(QUOTA_IS_USED_UP));
                 answer.failure = Some(text);
             }
             return false;
@@ -60,9 +62,10 @@ impl TurnRunner {
             return true;
         }
         if is_resumable && may_continue(&self.shared) {
-            let clock = (now, &self.shared.deps.choices.time_zone);
             answer.continuation = Some(key_after(turn));
-            answer.failure = Some(messages::continues(&answer.backend, &note, clock));
+            // The failure names the allowance.
+            answer.notices.retain(|notice| !notice.starts_with(QUOTA_IS_USED_UP));
+            answer.failure = Some(messages::continues(&answer.backend, &note, now));
         }
         false
     }

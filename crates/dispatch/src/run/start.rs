@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::channel::ChannelContext;
 use crate::channel::effective::offered_tools;
 use crate::deps::Choices;
+use crate::run::continuation::interruption;
 use aetheel_model::agent::descriptor::Feature;
 use aetheel_model::agent::{PromptPart, StartTurn, TurnSettings, allowed_tools_for};
 use aetheel_model::event::Event;
@@ -47,9 +48,11 @@ pub(super) async fn start_input(
     let expansion = prompt::Expansion::new(&descriptor.expands, &directory);
     let quotation = event.quoted.as_ref().map(|quoted| prompt::quotation(quoted, &expansion));
     let mark = event.by_agent.as_deref().map(prompt::agent_mark);
-    let words = match mark {
-        Some(_) => prompt::agent_words(prompt_words(event), &expansion),
-        None => prompt::neutralise(prompt_words(event), &expansion, event.author.as_deref()),
+    let (text, author) = (prompt_words(event), event.author.as_deref());
+    let words = match (&mark, interruption(event)) {
+        (Some(_), _) => prompt::agent_words(text, &expansion),
+        (None, Some(cause)) => prompt::continuation(text, author, cause, &expansion),
+        (None, None) => prompt::neutralise(text, &expansion, author),
     };
     let start = StartTurn {
         session: 1,

@@ -2,7 +2,7 @@
 //!
 //! When people choose another backend, its agent does not know what was asked and done before. The
 //! turns since its own last turn are quoted above the next prompt: the prompts, the answers, the
-//! changed files, and the last plan. They come from `state/turns` and from the recordings. Turns
+//! changed files, and of the last turn the tools and the plan. They come from `state/turns` and from the recordings. Turns
 //! before the start of the other agent's conversation are left out, so that nothing returns that
 //! people ended with `/reset`. `docs/discord.md` describes it.
 
@@ -12,7 +12,7 @@ use std::path::Path;
 use super::TurnRunner;
 use aetheel_model::agent::{PlanEntry, PlanStatus, ToolStatus};
 use aetheel_model::event::{Event, Lane};
-use aetheel_model::plain::cut;
+use aetheel_model::plain::{cut, short_line};
 use aetheel_model::prompt::{self, Expansion};
 use aetheel_store::workspace::{TurnLine, TurnSearch};
 use aetheel_turn::transcript::{self, BlockKind, TurnTranscript};
@@ -21,6 +21,9 @@ use aetheel_turn::transcript::{self, BlockKind, TurnTranscript};
 const MAX_TURNS: usize = 12;
 /// The maximum number of changed files that are named for a turn.
 const MAX_FILES: usize = 20;
+/// The maximum number of tools that are named for the last turn, and of characters of a target.
+const MAX_TOOLS: usize = 12;
+const MAX_TARGET: usize = 80;
 /// The maximum number of characters of a prompt, so that an answer fits beside it.
 const MAX_PROMPT: usize = 600;
 
@@ -86,7 +89,7 @@ impl TurnRunner {
             said.into_iter().map(|(author, text)| (author, redactor.redact(text))).collect();
         let said: Vec<_> =
             said.iter().map(|(author, text)| (Some(author.as_str()), text.as_str())).collect();
-        let text = prompt::recap(&said, expansion)?;
+        let text = prompt::recap(&said, event.continues.is_some(), expansion)?;
         tracing::info!(turns = quoted.len(), "the agent is given the turns of other agents");
         let notice = format!(
             "{} has read what was asked and done here before with another agent.",
@@ -122,7 +125,8 @@ impl TurnRunner {
         match transcript::read(folder, recording, &line.turn, &deps.redactor).await {
             Ok(turn) => {
                 // Files come first, because long answers are cut.
-                let mut facts = Vec::from_iter(changed_files(&turn));
+                let mut facts = Vec::from_iter(tools(&turn).filter(|_| is_last));
+                facts.extend(changed_files(&turn));
                 facts.extend(plan(&turn).filter(|_| is_last));
                 if !facts.is_empty() {
                     text = format!("{}\n{text}", facts.join("\n"));
@@ -134,6 +138,30 @@ impl TurnRunner {
         }
         text
     }
+}
+
+/// Returns the tools that ran, with their targets.
+fn tools(turn: &TurnTranscript) -> Option<String> {
+    let tools = turn.blocks.iter().filter_map(|block| match &block.kind {
+        BlockKind::Tool(tool) if tool.status != Some(ToolStatus::Denied) => Some(tool),
+        _ => None,
+    });
+    let named = tools.map(|tool| {
+        let what = tool.target.as_deref().unwrap_or(&tool.title);
+        let end = match tool.status {
+            Some(ToolStatus::Ok) => "",
+            Some(_) => " [failed]",
+            None => " [did not end]",
+        };
+        format!("{} `{}`{end}", tool.name, short_line(what, MAX_TARGET))
+    });
+    let mut named: Vec<String> = named.collect();
+    let earlier = named.len().saturating_sub(MAX_TOOLS);
+    if earlier > 0 {
+        drop(named.drain(..earlier));
+        named.insert(0, format!("{earlier} earlier"));
+    }
+    (!named.is_empty()).then(|| format!("(tools that ran: {})", named.join(", ")))
 }
 
 fn changed_files(turn: &TurnTranscript) -> Option<String> {

@@ -16,6 +16,7 @@ use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::budget::BudgetSubject;
 use aetheel_model::event::{Event, EventOrigin};
 use aetheel_model::plain::clean_text;
+use aetheel_model::shown_time::readable;
 use aetheel_store::workspace::{TurnLine, TurnStatus};
 use aetheel_turn::{Backend, Ending, TurnResult};
 
@@ -186,7 +187,9 @@ impl TurnRunner {
     fn whole_line(&self, event: &Event, answer: &TurnAnswer) -> Option<TurnLine> {
         let line = (**answer.turn.as_ref()?).clone();
         let plain = |text: &str| self.shared.deps.redactor.redact(clean_text(text).into_owned());
-        let said = [Some(answer.text.as_str()), answer.failure.as_deref()];
+        let zone = &self.shared.deps.choices.time_zone;
+        let failure = answer.failure.as_ref().map(|failure| readable(failure, zone));
+        let said = [Some(answer.text.as_str()), failure.as_deref()];
         let said: Vec<&str> =
             said.into_iter().flatten().filter(|text| !text.trim().is_empty()).collect();
         Some(TurnLine {

@@ -156,20 +156,19 @@ impl Observer {
         }
         if let Some(LanePause::Limit(backend, note)) = lane_pause(shared, lane).await {
             let label = backend.descriptor().label();
-            let clock = (shared.now(), &shared.deps.choices.time_zone);
-            warnings.push(limit_messages::status(label, &note, clock));
+            warnings.push(limit_messages::status(label, &note, shared.now()));
         }
         // A cap for each person applies to the prompt that waits.
         let waiting = {
             let queue = shared.lanes.queue.lock();
-            queue.paused().find(|(paused, _)| *paused == lane).map(|(_, event)| event.clone())
+            queue.paused().find(|event| event.lane == *lane).cloned()
         };
         let subject = match &waiting {
             Some(event) => budgets::subject_of(shared, event).await,
             None => budgets::lane_subject(shared, lane).await,
         };
         if let Some(used) = shared.budgets.reached(&subject).await {
-            warnings.push(budgets::messages::status(&used, &shared.deps.choices.time_zone));
+            warnings.push(budgets::messages::status(&used));
         }
         if let Some(refused) = &refused {
             warnings.push(format!(
@@ -232,12 +231,14 @@ impl Observer {
             words: self.shared.deps.redactor.redact(summary.words),
             ..summary
         };
+        let waits = self.shared.lanes.wait_reasons(&queue, lane);
+        let waiting = queue.waiting_in(lane).zip(waits).map(|(event, wait)| EventSummary {
+            wait,
+            ..clean(EventSummary::of(event, accepted(event)))
+        });
         QueueView {
             running: running.map(clean),
-            waiting: queue
-                .waiting_in(lane)
-                .map(|event| clean(EventSummary::of(event, accepted(event))))
-                .collect(),
+            waiting: waiting.collect(),
             all_running: queue.running(),
             all_waiting: queue.waiting(),
             slots: self.shared.deps.limits.max_concurrent.max(1),

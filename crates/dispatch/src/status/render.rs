@@ -206,7 +206,8 @@ fn overall(queue: &QueueView) -> StatusRow {
 
 fn summary(event: &EventSummary, now: Timestamp) -> String {
     let seconds = u64::try_from(now.as_second() - event.since.as_second()).unwrap_or(0);
-    format!("{} · {} · {}", event.words, event.who, span(Duration::from_secs(seconds)))
+    let wait = event.wait.as_ref().map(|reason| format!(" · {reason}")).unwrap_or_default();
+    format!("{} · {} · {}{wait}", event.words, event.who, span(Duration::from_secs(seconds)))
 }
 
 /// Formats a duration in its largest unit.
@@ -229,7 +230,7 @@ mod tests {
     }
 
     fn seen(words: &str) -> EventSummary {
-        EventSummary { who: "ann".to_owned(), words: words.to_owned(), since: at(0) }
+        EventSummary { who: "ann".to_owned(), words: words.to_owned(), since: at(0), wait: None }
     }
 
     #[test]

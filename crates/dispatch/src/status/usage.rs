@@ -10,6 +10,7 @@ use aetheel_model::budget::{AccountUse, BudgetSubject};
 use aetheel_model::event::Lane;
 use aetheel_model::id::UserId;
 use aetheel_model::plain::counted;
+use aetheel_model::shown_time::shown_date;
 use aetheel_store::workspace::costs::{CostSum, Costs};
 
 /// The number of days that are shown.
@@ -36,9 +37,8 @@ impl Observer {
         let subject = budgets::lane_subject(&self.shared, lane).await;
         let subject = BudgetSubject { person, ..subject };
         let uses = self.shared.budgets.uses(&subject).await;
-        let zone = &self.shared.deps.choices.time_zone;
         let mut lines = shown(&costs, from, today);
-        lines.extend(uses.iter().map(|used| budget(used, zone)));
+        lines.extend(uses.iter().map(budget));
         lines
     }
 }
@@ -96,7 +96,7 @@ fn plot(values: &[f64]) -> String {
     values.iter().map(bar).collect()
 }
 
-fn budget(used: &AccountUse, zone: &TimeZone) -> String {
+fn budget(used: &AccountUse) -> String {
     let (percent, unit) = (used.percent(), used.rule.unit);
     let full = (percent * BAR_WIDTH / 100).min(BAR_WIDTH);
     let bar: String = (0..BAR_WIDTH).map(|at| if at < full { '█' } else { '░' }).collect();
@@ -106,7 +106,7 @@ fn budget(used: &AccountUse, zone: &TimeZone) -> String {
         unit.describe(used.used),
         unit.describe(used.cap),
         used.rule.period.word(),
-        used.span.end.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M (%Z)")
+        shown_date(used.span.end)
     )
 }
 

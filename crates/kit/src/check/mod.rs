@@ -1,6 +1,7 @@
 //! Checks whether a component follows the contract, one area after the other.
 
 mod fields;
+mod handover;
 
 use serde::Serialize;
 
@@ -12,10 +13,8 @@ use super::simulator::{self, Violation};
 use super::trial::{self, GuestTrial};
 use super::{brief, hostile};
 use aetheel_model::agent::Descriptor;
-use aetheel_model::agent::descriptor::LinkSharing;
-use aetheel_model::plain::counted;
 use aetheel_turn::recording::{EntryKind, FORMAT, Header, ParsedRecording};
-use aetheel_turn::replay::{Batches, Keys, ReplayResult, replay, replay_moving};
+use aetheel_turn::replay::{Batches, Keys, ReplayResult, replay};
 use aetheel_turn::{Backend, GuestFailure};
 
 /// The number of findings at which an area stops, because further ones probably have the same
@@ -28,8 +27,6 @@ const TRIAL_BATCH: usize = 64;
 const INPUT_BUDGET: usize = 150_000;
 /// Maximum number of trials for a recording.
 const MAX_TRIALS: usize = 100;
-/// Maximum number of handovers that are tried for a recording.
-const MAX_HANDOVERS: usize = 4;
 
 /// An area (a group of related checks) and its results.
 #[derive(Clone, Debug, Serialize)]
@@ -83,7 +80,7 @@ pub async fn check(backend: &dyn Backend, cases: &[Case]) -> Result<Vec<Area>, G
         hostile(backend, cases).await?,
         determinism(backend, &all).await?,
         batching(backend, &all).await?,
-        handover(backend, cases).await?,
+        handover::handover(backend, cases).await?,
         fields::fields(backend, cases).await?,
     ])
 }
@@ -210,129 +207,6 @@ async fn batching(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFa
         }
     }
     Ok(area)
-}
-
-async fn handover(backend: &dyn Backend, cases: &[Case]) -> Result<Area, GuestFailure> {
-    let mut area = Area::new("handover", "handovers of state to a new guest");
-    if backend.descriptor().sharing == LinkSharing::Turn {
-        area.why = Some(
-            "its agent runs once per turn, so there is never any state to hand over".to_owned(),
-        );
-        return Ok(area);
-    }
-    let (mut places, mut kept_still) = (0, 0);
-    let mut guest = backend.open().await?;
-    if let Err(failure @ (GuestFailure::Trapped(_) | GuestFailure::CutOff(_))) =
-        guest.load("{\"kit\":[", "0.0.0-kit").await
-    {
-        let rule = Rule::Handover;
-        let (trial, input) = ("a state that cannot be read".to_owned(), "load".to_owned());
-        let expected = "the state refused with an error".to_owned();
-        let got = failure.to_string();
-        area.findings.push(CheckFinding {
-            rule,
-            trial,
-            recording: None,
-            line: None,
-            input,
-            got,
-            expected,
-            advice: rule.advice(),
-            times: 1,
-        });
-    }
-    for case in cases.iter().filter(|case| {
-        case.tape.entries.iter().all(|entry| !matches!(entry.kind, EntryKind::Moved { .. }))
-    }) {
-        let still = replay(backend, &case.tape.entries, Batches::Single).await?;
-        for before in idle(case, &still) {
-            places += 1;
-            match replay_moving(backend, &case.tape.entries, before).await {
-                Ok(Some(moved)) => {
-                    area.trials += 1;
-                    // The new guest may number its requests differently, but the recorded agent
-                    // answers with the old numbers.
-                    if asks_otherwise(&still, &moved) {
-                        continue;
-                    }
-                    compare(
-                        &mut area,
-                        Rule::Handover,
-                        "moved to a new guest",
-                        case,
-                        &still,
-                        &moved,
-                    );
-                }
-                Ok(None) => kept_still += 1,
-                Err(failure) => {
-                    area.trials += 1;
-                    let expected = "its own state loaded".to_owned();
-                    add(
-                        &mut area,
-                        Rule::Handover,
-                        "moved to a new guest",
-                        case,
-                        Some(before),
-                        failure.to_string(),
-                        expected,
-                    );
-                }
-            }
-        }
-    }
-    if area.trials == 0 {
-        area.why = Some(match (cases.is_empty(), places) {
-            (true, _) => "there is no recording".to_owned(),
-            (false, 0) => "no recording continues after the end of a turn".to_owned(),
-            (false, _) => {
-                format!(
-                    "`save` returned none at {}: every reload restarts its agent \
-                     (hint: if `save` should return a state, check that it can access it)",
-                    counted(kept_still, "idle place")
-                )
-            }
-        });
-    }
-    Ok(area)
-}
-
-/// Returns whether the first difference is in a message to the agent.
-fn asks_otherwise(first: &ReplayResult, second: &ReplayResult) -> bool {
-    let (actions, others): (Vec<_>, Vec<_>) =
-        (first.actions().cloned().collect(), second.actions().cloned().collect());
-    let path = actions_differ(&actions, &others).and_then(|differ| differ.path);
-    path.is_some_and(|path| path.starts_with("write.") || path.starts_with("http."))
-}
-
-/// Returns some entries before which the guest is idle after a turn.
-fn idle(case: &Case, replayed: &ReplayResult) -> Vec<usize> {
-    let mut steps = replayed.steps.iter().peekable();
-    let (mut open, mut begun, mut found) = (0_usize, false, Vec::new());
-    for (at, entry) in case.tape.entries.iter().enumerate() {
-        if entry.input().is_none() {
-            continue;
-        }
-        if begun && open == 0 {
-            found.push(at);
-        }
-        if entry.turn_start().is_some() {
-            open += 1;
-            begun = true;
-        }
-        while let Some(step) = steps.next_if(|step| step.entry <= at) {
-            let ends = step
-                .actions
-                .iter()
-                .filter(|action| matches!(action, aetheel_model::agent::Action::TurnDone(_)))
-                .count();
-            open = open.saturating_sub(ends);
-        }
-    }
-    // The most useful places are directly before the next turn, because the agent then continues.
-    found.sort_by_key(|at| case.tape.entries[*at].turn_start().is_none());
-    found.truncate(MAX_HANDOVERS);
-    found
 }
 
 /// Compares two replays of a recording. `first` was made with one input per call.

@@ -7,6 +7,7 @@ use super::*;
 use aetheel_model::agent::{
     Action, AgentEvent, AgentEventKind, AgentFailure, ArgumentValue, Chunk, FailureKind,
     HostCommand, Input, PromptPart, Spawn, StartTurn, TextEvent, TimedInput, TurnDone, TurnOutcome,
+    Write,
 };
 use aetheel_turn::{Generation, Guest};
 
@@ -18,6 +19,8 @@ enum GuestFault {
     OtherEveryTime,
     LastOfACall,
     Forgets,
+    ForgetsNumbers,
+    ForgetsConversation,
     GivesUp,
     TalksAfterwards,
     SavesNothing,
@@ -70,11 +73,14 @@ impl Backend for FaultyBackend {
             proc: None,
             procs: 0,
             lines: 0,
+            prompts: 0,
+            conversation: 0,
         }))
     }
 }
 
-/// A guest that repeats every line of its agent, numbered.
+/// A guest that repeats every line of its agent, numbered. It numbers its prompts too, and names the
+/// conversation, which is the number of its first turn.
 struct FaultyGuest {
     fault: GuestFault,
     slow: Arc<AtomicU32>,
@@ -84,6 +90,8 @@ struct FaultyGuest {
     proc: Option<u32>,
     procs: u32,
     lines: u32,
+    prompts: u32,
+    conversation: u32,
 }
 
 impl FaultyGuest {
@@ -100,9 +108,13 @@ impl FaultyGuest {
             Input::Command(HostCommand::StartTurn(start)) => {
                 self.turn = Some(start.turn);
                 self.last = self.turn;
-                if self.proc.is_some() {
-                    return Ok(Vec::new());
+                self.prompts += 1;
+                if let Some(proc) = self.proc {
+                    let text = format!("{} in {}\n", self.prompts, self.conversation);
+                    let body = vec![Chunk::Text(text)];
+                    return Ok(vec![Action::Write(Write { proc, body })]);
                 }
+                self.conversation = start.turn;
                 self.procs += 1;
                 self.proc = Some(self.procs);
                 vec![Action::Spawn(self.spawn(&start))]
@@ -203,18 +215,24 @@ impl Guest for FaultyGuest {
     }
 
     async fn save(&mut self) -> Result<Option<String>, GuestFailure> {
-        Ok((self.fault != GuestFault::SavesNothing)
-            .then(|| format!("{} {} {}", self.proc.unwrap_or(0), self.procs, self.lines)))
+        Ok((self.fault != GuestFault::SavesNothing).then(|| {
+            let Self { procs, lines, prompts, conversation, .. } = self;
+            let proc = self.proc.unwrap_or(0);
+            format!("{proc} {procs} {lines} {prompts} {conversation}")
+        }))
     }
 
     async fn load(&mut self, state: &str, _: &str) -> Result<(), GuestFailure> {
         let numbers: Vec<u32> = state.split(' ').filter_map(|number| number.parse().ok()).collect();
-        let [proc, procs, lines] = numbers[..] else {
+        let [proc, procs, lines, prompts, conversation] = numbers[..] else {
             return Err(GuestFailure::Refused("no state of mine".into()));
         };
         self.proc = (proc > 0).then_some(proc);
         self.procs = procs;
-        self.lines = if self.fault == GuestFault::Forgets { 0 } else { lines };
+        let forgets = |fault, number| if self.fault == fault { 0 } else { number };
+        self.lines = forgets(GuestFault::Forgets, lines);
+        self.prompts = forgets(GuestFault::ForgetsNumbers, prompts);
+        self.conversation = forgets(GuestFault::ForgetsConversation, conversation);
         Ok(())
     }
 }
@@ -272,6 +290,8 @@ fn each_fault_is_found_by_its_rule_and_its_line() {
         (GuestFault::OtherEveryTime, Rule::Determinism, Some(4)),
         (GuestFault::LastOfACall, Rule::Batching, Some(4)),
         (GuestFault::Forgets, Rule::Handover, Some(8)),
+        (GuestFault::ForgetsNumbers, Rule::Handover, Some(7)),
+        (GuestFault::ForgetsConversation, Rule::Handover, Some(7)),
         (GuestFault::TalksAfterwards, Rule::EndsOnce, None),
         (GuestFault::ShowsNothing, Rule::Reads, Some(4)),
     ];
@@ -286,6 +306,20 @@ fn each_fault_is_found_by_its_rule_and_its_line() {
 }
 
 #[test]
+fn a_recording_of_one_turn_shows_what_a_state_lacks() {
+    let mut one = case();
+    one.tape.entries.truncate(5);
+    one.tape.lines.truncate(5);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for fault in [GuestFault::ForgetsNumbers, GuestFault::ForgetsConversation] {
+        let areas = runtime.block_on(check(&agent(fault), std::slice::from_ref(&one))).unwrap();
+        let handover = areas.into_iter().find(|area| area.name == "handover").unwrap();
+        let rules: Vec<_> = handover.findings.iter().map(|finding| finding.rule).collect();
+        assert_eq!(rules, [Rule::Handover], "{fault:?}: {:#?}", handover.findings);
+    }
+}
+
+#[test]
 fn the_report_explains_why_no_handover_was_tried() {
     let why = |fault: GuestFault, cases: &[Case]| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -296,15 +330,12 @@ fn the_report_explains_why_no_handover_was_tried() {
     assert_eq!(why(GuestFault::None, &[]), (0, "there is no recording".to_owned()));
     let mut cut = case();
     cut.tape.entries.truncate(3);
-    assert_eq!(
-        why(GuestFault::None, &[cut]),
-        (0, "no recording continues after the end of a turn".to_owned())
-    );
+    assert_eq!(why(GuestFault::None, &[cut]), (0, "no turn of a recording has ended".to_owned()));
     let (trials, said) = why(GuestFault::SavesNothing, &[case()]);
     assert!(
         trials == 0
             && said
-                .contains("`save` returned none at 1 idle place: every reload restarts its agent"),
+                .contains("`save` returned none at 2 idle places: every reload restarts its agent"),
         "{said}"
     );
     assert_eq!(why(GuestFault::None, &[case()]).1, "");

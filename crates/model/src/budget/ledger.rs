@@ -11,6 +11,7 @@ use super::amount::{BudgetUnit, SpentAmounts};
 use super::period::PeriodSpan;
 use super::rules::{BudgetAccount, BudgetRules, BudgetSubject};
 use super::shared::{ClusterTurnUse, TurnUseState};
+use crate::id::ChannelId;
 
 /// How long finished turns are kept. Months are the longest periods.
 const KEPT: SignedDuration = SignedDuration::from_hours(33 * 24);
@@ -292,6 +293,20 @@ impl BudgetLedger {
         };
         let stopped = self.running.iter().filter(|(_, turn)| counts(turn));
         stopped.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Returns the channel of a running turn, or else of the last turn, that counts in an account.
+    #[must_use]
+    pub fn last_channel(&self, account: &BudgetAccount) -> Option<ChannelId> {
+        let counts = |subject: &BudgetSubject| {
+            self.accounts_of(subject).any(|(_, counted)| counted == *account)
+        };
+        let running = self.running.values().map(|turn| &turn.subject).find(|turn| counts(turn));
+        let finished = || {
+            let turns = self.finished.values().filter(|turn| counts(&turn.subject));
+            turns.max_by_key(|turn| turn.ended).map(|turn| &turn.subject)
+        };
+        running.or_else(finished)?.channel
     }
 
     /// Returns the accounts in which a turn counts, with the indexes of their caps.

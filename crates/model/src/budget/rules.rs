@@ -209,6 +209,12 @@ impl BudgetCap {
         Some(BudgetAccount(account))
     }
 
+    /// Returns whether the cap applies to the turns of some people only.
+    #[must_use]
+    pub fn is_personal(&self) -> bool {
+        self.filters.contains_key(&BudgetDimension::Person)
+    }
+
     /// Returns whether the cap applies to turns of some person with the other properties of this turn.
     #[must_use]
     pub fn may_apply(&self, subject: &BudgetSubject) -> bool {

@@ -65,6 +65,19 @@ pub struct Claimant {
     pub person: Option<String>,
 }
 
+/// Stands for the id of the person at the console, who has none.
+const CONSOLE_PERSON: &str = "console";
+
+impl Claimant {
+    /// Returns the claimant for a request or a write in a conversation. Only the person at the
+    /// console works there, so that no id is necessary.
+    #[must_use]
+    pub fn new(lane: Lane, person: Option<String>) -> Self {
+        let is_console = lane == Lane::Console;
+        Self { lane, person: person.or_else(|| is_console.then(|| CONSOLE_PERSON.to_owned())) }
+    }
+}
+
 /// The reason why a request about claims is refused. The text is for people and models.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClaimRefusal {
@@ -143,6 +156,9 @@ impl Claim {
             (ClaimHolder::Lane, Some(name)) => format!("by an agent for {name}"),
             (ClaimHolder::Lane, None) => "by an agent".to_owned(),
             (ClaimHolder::Person(_), Some(name)) => format!("by {name}"),
+            (ClaimHolder::Person(person), None) if person == CONSOLE_PERSON => {
+                "by the person at the console".to_owned()
+            }
             (ClaimHolder::Person(_), None) => "by a person".to_owned(),
         }
     }
@@ -393,6 +409,18 @@ mod tests {
         assert!(claims.against(file, &claimant(2, Some("7"))).is_none());
         assert!(claims.against(file, &claimant(1, Some("8"))).is_some());
         assert!(claims.against(file, &claimant(1, None)).is_some());
+    }
+
+    #[test]
+    fn the_agent_at_the_console_writes_into_the_claim_of_its_person_but_cannot_release_it() {
+        let mut claims = Claims::default();
+        let console = Claimant::new(Lane::Console, None);
+        claims.take(new("a", console.clone(), &["src"]), at(0)).expect("taken");
+        let file = Path::new("/srv/site/src/a.rs");
+        assert!(claims.against(file, &console).is_none());
+        assert!(claims.against(file, &claimant(1, Some("7"))).is_some());
+        assert!(claims.release_own(&Lane::Console, &[]).is_empty());
+        assert_eq!(claims.all().len(), 1);
     }
 
     #[test]

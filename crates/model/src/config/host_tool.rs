@@ -67,6 +67,22 @@ impl HostToolKind {
         }
     }
 
+    /// Returns what the tool does in words for people, after "The agent could not".
+    #[must_use]
+    pub const fn in_words(self) -> &'static str {
+        match self {
+            Self::PostFile => "post a file",
+            Self::Ask => "ask a question",
+            Self::Claim => "reserve files",
+            Self::Remind => "set a reminder",
+            Self::Schedule => "set a schedule",
+            Self::SleepUntil => "continue later",
+            Self::ListAgents => "list the agents",
+            Self::HandOff => "hand work over",
+            Self::ReadChannel => "read a channel",
+        }
+    }
+
     /// Returns the tool with a name, which may be without `aetheel_` and have `-` for `_`.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {

@@ -16,7 +16,7 @@ mod recap;
 pub use assemble::{LIMIT, MemoryTarget, SystemPrompt, assemble, sections};
 pub use by_agent::{agent_mark, agent_words, quote_messages};
 pub use document::{Document, Documents};
-pub use marks::{file_mark, inline_file_mark, quotation, unreadable_file_mark};
+pub use marks::{continuation, file_mark, inline_file_mark, quotation, unreadable_file_mark};
 pub use memory::extract_memory;
 pub use neutral::{Expansion, name as plain_name, neutralise};
 pub use payload::{WebhookPayload, quote_payload, readable_form};

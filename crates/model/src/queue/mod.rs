@@ -12,7 +12,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::config::{BusyPolicy, Config};
-use crate::event::{Event, EventKind, Lane, NewEvent, Sequence, UNSAVED_START, is_in_block};
+use crate::event::{
+    Event, EventKind, Lane, NewEvent, QueuePlace, Sequence, UNSAVED_START, is_in_block,
+};
+use crate::id::UserId;
 use crate::plain::counted;
 
 /// The limits of a queue.
@@ -56,17 +59,61 @@ pub enum Rejection {
     ShuttingDown,
 }
 
+/// The events of a lane that do not start for now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LaneHold {
+    /// All events of the lane.
+    Everybody,
+    /// The events that one person asked for. Events of other people pass them.
+    Person(UserId),
+}
+
+impl LaneHold {
+    /// Returns whether it applies to an event of its lane.
+    #[must_use]
+    pub fn applies_to(self, event: &Event) -> bool {
+        match self {
+            Self::Everybody => true,
+            Self::Person(person) => event.asker == Some(person),
+        }
+    }
+}
+
 /// The state of a lane in which an event waits or runs. Other lanes have no state.
 #[derive(Debug, Default)]
 struct LaneState {
     running: Option<Sequence>,
-    waiting: BTreeSet<Sequence>,
-    /// Whether its events do not start.
+    /// The waiting events, each with the person who asked.
+    waiting: BTreeMap<QueuePlace, Option<UserId>>,
+    /// Whether no event starts.
     paused: bool,
+    /// The people whose events do not start.
+    held_back: BTreeSet<UserId>,
+    /// The event that is in [`Queue::ready`].
+    ready: Option<Sequence>,
+}
+
+impl LaneState {
+    fn is_held_back(&self, asker: Option<UserId>) -> bool {
+        asker.is_some_and(|asker| self.held_back.contains(&asker))
+    }
+
+    /// Returns the event that starts next, unless the lane is paused or busy.
+    fn first(&self) -> Option<Sequence> {
+        let mut waiting = self.waiting.iter();
+        let (place, _) = waiting.find(|(_, asker)| !self.is_held_back(**asker))?;
+        Some(place.sequence)
+    }
+
+    /// Returns whether an event could start at once if a slot is free.
+    fn would_start(&self, asker: Option<UserId>) -> bool {
+        let is_idle = self.running.is_none() && self.ready.is_none() && !self.paused;
+        is_idle && !self.is_held_back(asker)
+    }
 }
 
 /// The state of the queue. Unless documented otherwise, an operation costs at most logarithmic time
-/// in the number of waiting events.
+/// in the number of waiting events, and linear time in the number of held events of its lane.
 #[derive(Debug)]
 pub struct Queue {
     limits: QueueLimits,
@@ -111,13 +158,9 @@ impl Queue {
     /// [`Rejection`]. The queue is unchanged and no sequence number is used. `Busy` takes
     /// precedence over `Full`.
     pub fn accept(&mut self, event: NewEvent, now_ms: i64) -> Result<Event, Rejection> {
-        let idle_lane = self.examine(&event)?;
+        self.examine(&event)?;
         let event = self.number(event, now_ms);
-        self.lanes.entry(event.lane.clone()).or_default().waiting.insert(event.sequence);
-        if idle_lane {
-            self.ready.insert(event.sequence);
-        }
-        self.waiting.insert(event.sequence, event.clone());
+        self.insert(event.clone());
         Ok(event)
     }
 
@@ -156,12 +199,13 @@ impl Queue {
         event.accepted(self.last, now_ms)
     }
 
-    /// Returns whether the lane of a new event is idle, or why the event is refused.
-    fn examine(&self, event: &NewEvent) -> Result<bool, Rejection> {
+    /// Checks whether a new event is accepted.
+    fn examine(&self, event: &NewEvent) -> Result<(), Rejection> {
         if self.closed {
             return Err(Rejection::ShuttingDown);
         }
-        let idle_lane = !self.lanes.contains_key(&event.lane);
+        let idle_lane =
+            self.lanes.get(&event.lane).is_none_or(|state| state.would_start(event.asker));
         let slots = self.limits.max_concurrent;
         let taken = self.running.len() + self.ready.len() >= slots;
         if taken || !idle_lane {
@@ -176,7 +220,32 @@ impl Queue {
                 return Err(Rejection::Full { depth });
             }
         }
-        Ok(idle_lane)
+        Ok(())
+    }
+
+    /// Adds a waiting event in its place.
+    fn insert(&mut self, event: Event) {
+        let lane = event.lane.clone();
+        self.lanes.entry(lane.clone()).or_default().waiting.insert(event.place(), event.asker);
+        self.waiting.insert(event.sequence, event);
+        self.settle(&lane);
+    }
+
+    /// Updates which event of a lane is ready, and removes the state of an empty lane.
+    fn settle(&mut self, lane: &Lane) {
+        let Some(state) = self.lanes.get_mut(lane) else { return };
+        let may_start = state.running.is_none() && !state.paused;
+        let ready = if may_start { state.first() } else { None };
+        if state.ready != ready {
+            if let Some(before) = &state.ready {
+                self.ready.remove(before);
+            }
+            self.ready.extend(ready);
+            state.ready = ready;
+        }
+        if state.running.is_none() && state.waiting.is_empty() {
+            self.lanes.remove(lane);
+        }
     }
 
     /// Returns whether an event for an idle lane could start at once.
@@ -203,35 +272,32 @@ impl Queue {
     /// its lane. It is never refused, even beyond the limits or while the queue is closed.
     pub fn restore(&mut self, event: Event) {
         self.note_number(event.sequence);
-        let (sequence, state) = (event.sequence, self.lanes.entry(event.lane.clone()).or_default());
-        if state.running.is_none() && !state.paused {
-            if let Some(first) = state.waiting.first() {
-                self.ready.remove(first);
-            }
-            self.ready.insert(state.waiting.first().map_or(sequence, |first| sequence.min(*first)));
-        }
-        state.waiting.insert(sequence);
-        self.waiting.insert(sequence, event);
+        self.insert(event);
     }
 
-    /// Lets a started event wait again, before younger ones of its lane, and pauses the lane until
+    /// Lets a started event wait again in its place, and holds events of its lane until
     /// [`Queue::resume`]. Call it before [`Queue::finish`].
-    pub fn pause(&mut self, event: Event) {
+    pub fn pause(&mut self, event: Event, hold: LaneHold) {
         let state = self.lanes.entry(event.lane.clone()).or_default();
-        state.paused = true;
-        if let Some(first) = state.waiting.first() {
-            self.ready.remove(first);
+        match hold {
+            LaneHold::Everybody => state.paused = true,
+            LaneHold::Person(person) => {
+                state.held_back.insert(person);
+            }
         }
         self.restore(event);
     }
 
-    /// Ends the pause of a lane.
-    pub fn resume(&mut self, lane: &Lane) {
+    /// Ends a hold of a lane.
+    pub fn resume(&mut self, lane: &Lane, hold: LaneHold) {
         let Some(state) = self.lanes.get_mut(lane) else { return };
-        state.paused = false;
-        if let (None, Some(first)) = (state.running, state.waiting.first()) {
-            self.ready.insert(*first);
+        match hold {
+            LaneHold::Everybody => state.paused = false,
+            LaneHold::Person(person) => {
+                state.held_back.remove(&person);
+            }
         }
+        self.settle(lane);
     }
 
     /// Accepts a new event regardless of the limits, even while the queue is closed. This is for
@@ -265,8 +331,8 @@ impl Queue {
         let event = self.waiting.remove(&sequence).expect("a ready event waits");
         let lane =
             self.lanes.get_mut(&event.lane).expect("a lane is kept while an event waits in it");
-        lane.waiting.remove(&sequence);
-        lane.running = Some(sequence);
+        lane.waiting.remove(&event.place());
+        (lane.ready, lane.running) = (None, Some(sequence));
         self.running.insert(sequence, event.lane.clone());
         Some(event)
     }
@@ -276,12 +342,8 @@ impl Queue {
         let Some(lane) = self.running.remove(&sequence) else { return false };
         if let Some(state) = self.lanes.get_mut(&lane) {
             state.running = None;
-            match state.waiting.first() {
-                Some(_) if state.paused => false,
-                Some(first) => self.ready.insert(*first),
-                None => self.lanes.remove(&lane).is_some(),
-            };
         }
+        self.settle(&lane);
         true
     }
 
@@ -293,17 +355,8 @@ impl Queue {
         let event = self.waiting.remove(&sequence)?;
         let state =
             self.lanes.get_mut(&event.lane).expect("a lane is kept while an event waits in it");
-        state.waiting.remove(&sequence);
-        let was_ready = self.ready.remove(&sequence);
-        match state.waiting.first() {
-            Some(first) if was_ready => {
-                self.ready.insert(*first);
-            }
-            None if state.running.is_none() => {
-                self.lanes.remove(&event.lane);
-            }
-            _ => {}
-        }
+        state.waiting.remove(&event.place());
+        self.settle(&event.lane);
         Some(event)
     }
 
@@ -331,7 +384,7 @@ impl Queue {
             .lanes
             .get(lane)
             .into_iter()
-            .flat_map(|state| state.waiting.iter().copied())
+            .flat_map(|state| state.waiting.keys().map(|place| place.sequence))
             .collect();
         waiting.extend(
             self.held
@@ -361,21 +414,25 @@ impl Queue {
     pub fn drain_waiting(&mut self) -> Vec<Event> {
         self.ready.clear();
         self.lanes.retain(|_, state| {
-            state.waiting.clear();
-            state.paused = false;
+            *state = LaneState { running: state.running, ..LaneState::default() };
             state.running.is_some()
         });
         let held = std::mem::take(&mut self.held);
         std::mem::take(&mut self.waiting).into_values().chain(held.into_values()).collect()
     }
 
-    /// Ends the pauses of all lanes and removes the events that wait in them, oldest first.
+    /// Ends all holds of lanes and removes the events that they hold, oldest first.
     pub fn drain_paused(&mut self) -> Vec<Event> {
         let mut drained = BTreeSet::new();
         self.lanes.retain(|_, state| {
-            if std::mem::take(&mut state.paused) {
-                drained.append(&mut state.waiting);
-            }
+            let (is_paused, people) =
+                (std::mem::take(&mut state.paused), std::mem::take(&mut state.held_back));
+            let is_held =
+                |asker: &Option<UserId>| asker.is_some_and(|asker| people.contains(&asker));
+            state.waiting.retain(|place, asker| {
+                let stays = !is_paused && !is_held(asker);
+                stays || !drained.insert(place.sequence)
+            });
             state.running.is_some() || !state.waiting.is_empty()
         });
         drained.iter().filter_map(|sequence| self.waiting.remove(sequence)).collect()
@@ -386,32 +443,51 @@ impl Queue {
         self.limits.max_concurrent = self.limits.max_concurrent.max(self.running.len() + 1);
     }
 
-    /// Returns how many events of its lane come before a waiting one, including the running one.
-    /// Returns `None` if it does not wait.
+    /// Returns how many events of its lane come before a waiting one, including the running one and
+    /// without those of people that it passes. Returns `None` if it does not wait.
     ///
     /// Takes time in proportion to the result.
     #[must_use]
     pub fn position(&self, sequence: Sequence) -> Option<usize> {
-        let state = self.lanes.get(&self.waiting.get(&sequence)?.lane)?;
-        Some(state.waiting.range(..sequence).count() + usize::from(state.running.is_some()))
+        let event = self.waiting.get(&sequence)?;
+        let state = self.lanes.get(&event.lane)?;
+        let counts = |asker: Option<UserId>| asker == event.asker || !state.is_held_back(asker);
+        let before = state.waiting.range(..event.place()).filter(|(_, asker)| counts(**asker));
+        Some(before.count() + usize::from(state.running.is_some()))
     }
 
-    /// Returns the events that wait in a lane, oldest first.
+    /// Returns the events that wait in a lane, in the order of their places.
     pub fn waiting_in(&self, lane: &Lane) -> impl Iterator<Item = &Event> {
-        let waiting = self.lanes.get(lane).into_iter().flat_map(|state| &state.waiting);
-        waiting.filter_map(|sequence| self.waiting.get(sequence))
+        let waiting = self.lanes.get(lane).into_iter().flat_map(|state| state.waiting.keys());
+        waiting.filter_map(|place| self.waiting.get(&place.sequence))
     }
 
-    /// Returns the lanes that are paused and in which nothing runs, each with the event that starts
-    /// next there.
-    pub fn paused(&self) -> impl Iterator<Item = (&Lane, &Event)> {
-        let paused = self.lanes.iter().filter(|(_, state)| state.paused && state.running.is_none());
-        paused.filter_map(|(lane, state)| {
-            state
-                .waiting
-                .first()
-                .and_then(|first| self.waiting.get(first))
-                .map(|event| (lane, event))
+    /// Returns the hold that keeps a waiting event from starting.
+    #[must_use]
+    pub fn hold_of(&self, event: &Event) -> Option<LaneHold> {
+        let state = self.lanes.get(&event.lane)?;
+        let person = event.asker.filter(|person| state.held_back.contains(person));
+        match state.paused {
+            true => Some(LaneHold::Everybody),
+            false => person.map(LaneHold::Person),
+        }
+    }
+
+    /// Returns the first event that a hold of a lane keeps from starting. Takes time in proportion
+    /// to the number of events that wait there.
+    #[must_use]
+    pub fn first_held(&self, lane: &Lane, hold: LaneHold) -> Option<&Event> {
+        self.waiting_in(lane).find(|event| self.hold_of(event) == Some(hold))
+    }
+
+    /// Returns the first event of each hold, except those of paused lanes in which a turn runs.
+    pub fn paused(&self) -> impl Iterator<Item = &Event> {
+        self.lanes.iter().flat_map(|(lane, state)| {
+            let everybody =
+                (state.paused && state.running.is_none()).then_some(LaneHold::Everybody);
+            let people = state.held_back.iter().copied().map(LaneHold::Person);
+            let holds = everybody.into_iter().chain(people);
+            holds.filter_map(|hold| self.first_held(lane, hold))
         })
     }
 

@@ -185,6 +185,12 @@ impl HeldLauncher {
         own != 1 && !(managed && together)
     }
 
+    /// Returns the port of the holder's tool relay. A holder of an earlier version has none.
+    #[must_use]
+    pub fn tool_port(&self) -> Option<u16> {
+        self.connection().hello.tool_port
+    }
+
     /// Returns whether the holder can end agents at a given time ([`HeldLauncher::set_deadline`]). A
     /// holder of an earlier version cannot.
     #[must_use]

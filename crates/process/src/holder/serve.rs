@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -29,6 +29,7 @@ use super::protocol::{
 };
 use super::socket::{HolderError, HolderSocket};
 use super::wire::WireLaunchError;
+use crate::tool_relay::ToolRelay;
 use crate::{Custody, Sandbox};
 use aetheel_model::lease::Lease;
 use aetheel_turn::{Launch, LaunchError};
@@ -52,7 +53,9 @@ const READ_BUFFER_BYTES: usize = 64 << 10;
 /// Another holder serves the folder, or it cannot be used.
 pub async fn hold(options: HoldOptions, stop: CancellationToken) -> Result<(), HolderError> {
     let place = HolderSocket::claim(&options.state)?;
-    let holder = Holder::new(options, place.key.clone())?;
+    let relay = open_relay(&options.state).await;
+    let tool_port = relay.as_ref().map(|relay| relay.port);
+    let holder = Holder::new(options, place.key.clone(), tool_port)?;
     holder.sweep_leftovers();
     tracing::info!(folder = %holder.options.state.display(), "holder: ready");
     (holder.options.ready)();
@@ -69,8 +72,21 @@ pub async fn hold(options: HoldOptions, stop: CancellationToken) -> Result<(), H
     Ok(())
 }
 
+/// Starts the tool relay. Without one, the gateway runs its own, which ends with it.
+async fn open_relay(state: &Path) -> Option<ToolRelay> {
+    match ToolRelay::open(state).await {
+        Ok(relay) => Some(relay),
+        Err(error) => {
+            tracing::warn!(%error, "cannot start the tool relay; calls of host tools by some agents do not survive a restart of the gateway");
+            None
+        }
+    }
+}
+
 struct Holder {
     options: HoldOptions,
+    /// The port of the tool relay.
+    tool_port: Option<u16>,
     /// The key that a gateway must send.
     key: String,
     runs: Mutex<HeldRuns>,
@@ -91,12 +107,17 @@ struct Holder {
 }
 
 impl Holder {
-    fn new(options: HoldOptions, key: String) -> Result<Arc<Self>, HolderError> {
+    fn new(
+        options: HoldOptions,
+        key: String,
+        tool_port: Option<u16>,
+    ) -> Result<Arc<Self>, HolderError> {
         let custody = Custody::confining(options.means, options.sandbox.clone())
             .map_err(HolderError::Custody)?;
         let custody = if options.sole_spawner { custody.as_sole_spawner() } else { custody };
         Ok(Arc::new(Self {
             options,
+            tool_port,
             key,
             runs: Mutex::default(),
             lease: Lease::endless(),
@@ -248,6 +269,7 @@ impl Holder {
                 self.custody.scratch(),
                 self.custody.sandbox(),
                 self.options.leave_when_empty,
+                self.tool_port,
             );
             outbox.push(|out| HolderAnswer::Hello(hello).encode(out));
         }

@@ -3,7 +3,7 @@
 //! A call is open until its result is recorded. So a rebuilt link, which gets the recorded results,
 //! has the same open calls at each point of the recording.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -30,6 +30,8 @@ const HOST_ASK: AskKey = 0x8000_0000;
 pub(super) struct ToolCalls {
     /// The tools of the latest turn of each session.
     sessions: BTreeMap<SessionKey, Vec<HostTool>>,
+    /// The sessions whose agents asked the MCP server for their tools.
+    listed: BTreeSet<SessionKey>,
     turns: BTreeMap<TurnKey, TurnTools>,
     open: BTreeMap<CallKey, OpenCall>,
     reads: JoinSet<FileRead>,
@@ -90,9 +92,15 @@ impl ToolCalls {
         self.sessions.insert(turn.session, tools.to_vec());
     }
 
+    /// Notes that the agent of a session asked for its tools. Returns whether it had not before.
+    pub(super) fn listed(&mut self, session: SessionKey) -> bool {
+        self.listed.insert(session)
+    }
+
     /// Forgets the tools of a session that is closed.
     pub(super) fn session_closes(&mut self, session: SessionKey) {
         self.sessions.remove(&session);
+        self.listed.remove(&session);
     }
 
     /// Returns the tools of the latest turn of an open session. Returns all tools if no turn is known,

@@ -1,7 +1,7 @@
 //! The data that a link stores for its guest: private files, secrets and the contents of
 //! attachments. Also builds message bodies from them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::{File, Permissions};
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use super::action_error::ActionError;
 use super::limits::{DELIVERIES, FILE_SIZE, FILES, SECRETS};
 use crate::Blob;
-use aetheel_model::agent::{Chunk, PutFile, TurnKey};
+use aetheel_model::agent::{Chunk, PutFile, SessionKey, TurnKey};
 
 /// The name of the agent's temporary folder in the private folder.
 const TEMPORARY_FOLDER: &str = "tmp";
@@ -263,6 +263,8 @@ pub(super) struct BodySources {
     blobs: HashMap<u32, HeldBlob>,
     /// The address of the MCP server for this link, without the session.
     tool_server: Option<String>,
+    /// The sessions whose address a message contained.
+    addressed: BTreeSet<SessionKey>,
 }
 
 /// The contents of a file that was attached to a turn.
@@ -283,6 +285,16 @@ impl BodySources {
     /// Returns the address of the MCP server for this link, without the session.
     pub(super) fn tool_server(&self) -> Option<&str> {
         self.tool_server.as_deref()
+    }
+
+    /// Returns whether the agent was given the address of the MCP server for a session.
+    pub(super) fn is_addressed(&self, session: SessionKey) -> bool {
+        self.addressed.contains(&session)
+    }
+
+    /// Forgets which addresses the agent was given.
+    pub(super) fn forget_addressed(&mut self) {
+        self.addressed.clear();
     }
 
     /// Returns the secret of a name.
@@ -338,6 +350,7 @@ impl BodySources {
                 Chunk::ToolServer(session) => {
                     let server = self.tool_server.as_ref().ok_or(ActionError::NoToolServer)?;
                     bytes.extend_from_slice(format!("{server}/{session}").as_bytes());
+                    self.addressed.insert(*session);
                 }
                 Chunk::Base64(key) => {
                     let kept = self.blobs.get_mut(key).ok_or(ActionError::NoBlob(*key))?;

@@ -43,6 +43,12 @@ impl ContinuedTurns {
         self.0.lock().values().flat_map(asks).collect()
     }
 
+    /// Returns the lanes of all turns.
+    #[must_use]
+    pub fn lanes(&self) -> Vec<Lane> {
+        self.0.lock().keys().map(|(_, lane)| lane.clone()).collect()
+    }
+
     /// Returns whether the turn of an event continues in its lane.
     #[must_use]
     pub fn contains(&self, event: u64, lane: &Lane) -> bool {

@@ -107,6 +107,8 @@ impl Links {
         on_unknown: OnUnknown,
     ) -> Self {
         let turns = AtomicU32::new(1);
+        let tool_endpoints = ToolEndpoints::default();
+        tool_endpoints.set_restoring(launcher.holds());
         Self(Arc::new(LinksInner {
             host,
             launcher,
@@ -116,7 +118,7 @@ impl Links {
             kept: Mutex::default(),
             all: Mutex::default(),
             continued: ContinuedTurns::default(),
-            tool_endpoints: ToolEndpoints::default(),
+            tool_endpoints,
             tool_rates: ToolRates::default(),
             tasks: TaskTracker::new(),
             turns,

@@ -63,6 +63,8 @@ impl Links {
                 tracing::error!(%broken, "restoring a link failed unexpectedly; this is a bug of aetheel");
             }
         }
+        self.0.tool_endpoints.set_restoring(false);
+        self.retire_idle();
         hand_offs
     }
 

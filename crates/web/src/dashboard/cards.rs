@@ -221,7 +221,7 @@ fn question(asked: &OpenQuestion, turn: &RunningTurn, lane: &Lane, guest: &Signe
                     }
                     form method="post" action="/questions/answer" {
                         (hidden)
-                        button type="submit" name="word" value="decline" { "Decline to answer" }
+                        button type="submit" name="word" value="decline" { "Deny" }
                     }
                 }
             } @else {

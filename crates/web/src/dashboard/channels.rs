@@ -6,6 +6,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use tokio::task::JoinSet;
 
@@ -18,6 +19,7 @@ use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::event::Lane;
 use aetheel_model::id::ChannelId;
 use aetheel_model::plain::short_line;
+use aetheel_model::shown_time::readable;
 
 /// The largest number of channels that are looked up in Discord for a page. The newest channels
 /// take precedence.
@@ -72,14 +74,15 @@ pub(super) async fn one(
     };
     let view = shared.services.observer.lane_status(&lane).await;
     let rows = status_rows(&view, standing.owner, Timestamp::now());
+    let shown = |text: &str, most| short_line(&readable(text, &TimeZone::UTC), most);
     let main = html! {
         h2 { (short_line(&standing.place, 80)) }
         dl {
             @for row in rows.iter().filter(|row| !row.name.is_empty()) {
-                dt { (row.name) } dd { (short_line(&row.text, 300)) }
+                dt { (row.name) } dd { (shown(&row.text, 300)) }
             }
         }
-        @for row in rows.iter().filter(|row| row.name.is_empty()) { p { (short_line(&row.text, 500)) } }
+        @for row in rows.iter().filter(|row| row.name.is_empty()) { p { (shown(&row.text, 500)) } }
         (later_turns::of_lane(&shared, &guest, &lane, &standing))
         @if standing.acts {
             @if !view.muted.is_empty() { (muted(channel, &guest)) }

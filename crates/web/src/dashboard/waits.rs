@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
+use jiff::tz::TimeZone;
 use maud::{Markup, html};
 
 use super::DashboardState;
@@ -16,6 +17,7 @@ use aetheel_model::access::LanePermissions;
 use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::event::Lane;
 use aetheel_model::plain::short_line;
+use aetheel_model::shown_time::readable;
 
 const NOT_THERE: &str = "This conversation no longer waits, or it waits for something else.";
 const NOT_YOURS: &str = "You are not allowed to do that there.";
@@ -32,7 +34,7 @@ fn may_decide(wait: &LaneWait, standing: &LanePermissions) -> bool {
 pub(super) fn section(wait: &LaneWait, standing: &LanePermissions, guest: &SignedIn) -> Markup {
     html! {
         section.question aria-label="This conversation waits" {
-            p dir="auto" { "⏳ " (short_line(&wait.reason, 300)) }
+            p dir="auto" { "⏳ " (short_line(&readable(&wait.reason, &TimeZone::UTC), 300)) }
             p { "Prompts have waited since " (day(wait.since)) " and are answered at " (day(wait.until)) "." }
             @if may_decide(wait, standing) {
                 form method="post" action="/waits/decide" {

@@ -4,6 +4,7 @@
 use aetheel_backend_sdk::Grants;
 use aetheel_backend_sdk::json::{self, Value};
 use aetheel_backend_sdk::live::Asks;
+use aetheel_backend_sdk::rpc::{Calls, Ids};
 use serde_json::json;
 
 use super::Codex;
@@ -13,7 +14,10 @@ use crate::limits::Limits;
 use crate::native_id::NativeId;
 
 /// Version of the format; increase it with every change.
-const FORM: u32 = 2;
+const FORM: u32 = 3;
+/// The format without the number of requests. A link that was restored from it counted from 1
+/// again, so its recording can be replayed only that way.
+const FORM_WITHOUT_CALLS: u32 = 2;
 
 impl Codex {
     /// Returns `None` if the link is not idle.
@@ -36,17 +40,23 @@ impl Codex {
                 })
             })
             .collect();
-        Some(json!({ "form": FORM, "proc": proc, "procs": proc, "asks": self.asks.last(), "sessions": sessions }).to_string())
+        let state = json!({
+            "form": FORM, "proc": proc, "calls": self.calls.last().to_string(), "asks": self.asks.last(), "sessions": sessions,
+        });
+        Some(state.to_string())
     }
 
     /// Restores a link and returns the key of its process.
     pub(super) fn restored(state: &str) -> Option<(Self, u32)> {
         let state = json::parse(state).ok()?;
-        if state.count("form") != Some(FORM) {
-            return None;
-        }
+        let calls = match state.count("form")? {
+            FORM => state.text("calls")?.parse().ok()?,
+            FORM_WITHOUT_CALLS => 0,
+            _ => return None,
+        };
         let sessions = state.list("sessions").iter();
         let restored = Self {
+            calls: Calls::new("", Ids::Numbers).counting_from(calls),
             asks: Asks::counting_from(state.count("asks")?),
             sessions: sessions
                 .map(|saved| Some((saved.count("session")?, session(saved)?)))

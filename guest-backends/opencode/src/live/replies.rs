@@ -58,11 +58,12 @@ impl OpenCode {
             Purpose::Query { query, asked } => self.query_answered(query, asked, &body, context),
             Purpose::Serve { session } => {
                 let status = &body[tool_server::of_session(session).as_str()];
-                if status.text("status") != Some("connected") {
+                let connected = status.text("status") == Some("connected");
+                if !connected {
                     let why = status.text("error").unwrap_or("it is not connected");
                     warn(format!("OpenCode cannot use the tools of the host: {why}"), context);
                 }
-                self.served(session);
+                self.served(session, connected);
             }
             Purpose::Prompt(_) | Purpose::Reply | Purpose::Unserve => {}
         }
@@ -105,7 +106,7 @@ impl OpenCode {
             }
             Purpose::Serve { session } => {
                 warn(failure.message.clone(), context);
-                self.served(session);
+                self.served(session, false);
             }
             Purpose::Abort(_)
             | Purpose::Status(_)
@@ -117,9 +118,9 @@ impl OpenCode {
     }
 
     /// Continues with a turn whose host tools were added, or could not be.
-    fn served(&mut self, session: u32) {
+    fn served(&mut self, session: u32, connected: bool) {
         if let Some(known) = self.sessions.get_mut(&session) {
-            known.served();
+            known.served(connected);
         }
     }
 

@@ -47,6 +47,8 @@ pub(crate) struct Session {
     pub(crate) stray: bool,
     /// The directory whose instance has the host's MCP server for the session.
     served_in: Option<String>,
+    /// Whether the instance could not connect to that server. The next turn registers it again.
+    unserved: bool,
     /// The compaction in progress.
     pub(crate) compaction: Option<Compaction>,
     /// The turn whose prompt was sent.
@@ -94,7 +96,7 @@ impl Session {
         let native = self.native.as_ref().filter(|_| self.stage == Stage::Ready)?;
         Some(json!({
             "key": self.key, "cwd": self.cwd, "native": native, "rules": self.rules, "model": self.model, "chosen": self.chosen,
-            "title": self.title, "allowed": self.allowed, "served-in": self.served_in,
+            "title": self.title, "allowed": self.allowed, "served-in": self.served_in.as_ref().filter(|_| !self.unserved),
         }))
     }
 
@@ -110,6 +112,9 @@ impl Session {
             }
         }
         self.cwd.clone_from(cwd);
+        if std::mem::take(&mut self.unserved) {
+            self.served_in = None;
+        }
         self.wanted.clone_from(&settings.model);
         let level = self.rules_of(start);
         // Permissions for the session were granted at another level.
@@ -189,8 +194,9 @@ impl Session {
 
     /// Handles the end of the request that registers the host's MCP server. The turn begins in any
     /// case.
-    pub(crate) fn served(&mut self) {
+    pub(crate) fn served(&mut self, connected: bool) {
         self.stage = Stage::Ready;
+        self.unserved = !connected;
     }
 
     /// Removes the host's MCP server, which calls nothing any more.

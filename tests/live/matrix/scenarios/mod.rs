@@ -113,6 +113,8 @@ pub const SCENARIOS: &[Scenario] = rows! {
     "killed", "a killed agent, then alive", [], Talk, failures::killed;
     "gateway-killed", "the gateway is killed in mid-answer, then alive", [], Service, outlive::in_text;
     "gateway-killed-ask", "the gateway is killed while a question is open", [Permissions], Service, outlive::during_an_ask;
+    "gateway-killed-tool", "the gateway is killed, stopped and away during calls of its tools", [HostTools], Service, outlive::host_tool;
+    "gateway-killed-often", "the gateway is killed between turns and in mid-answer, again and again", [], Service, outlive::again_and_again;
     "holder-stopped", "the holder of the agents is stopped, then alive", [], Service, holder::stopped;
     "holder-killed", "the holder of the agents is killed, then alive", [], Service, holder::killed;
     "holder-replaced", "the holder is replaced, then the gateway is killed and upgraded in mid-answer", [], Service, holder::then_the_gateway;

@@ -18,11 +18,36 @@ use aetheel_model::figures;
 use aetheel_model::id::UserId;
 use aetheel_model::schedule::is_silent;
 
+/// Maximum number of files of a message (Discord's documentation of uploads, 2026-08).
+const MAX_FILES: usize = 10;
 /// First number of the files that the agent made. Smaller numbers are for the parts of a long
 /// answer.
 const MADE: usize = 100;
 /// Time limits of uploading one file.
 const UPLOAD_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(120), Duration::from_secs(240));
+
+/// The files of one message.
+#[derive(Default)]
+struct FileGroup {
+    /// The number of the first file in its answer.
+    first: usize,
+    files: Vec<Upload>,
+}
+
+impl FileGroup {
+    /// Returns whether a file of this size does not fit into the message.
+    fn is_full(&self, bytes: usize) -> bool {
+        let size: usize = self.files.iter().map(|file| file.bytes.len()).sum();
+        self.files.len() >= MAX_FILES || size + bytes > footer::MAX_FILE_BYTES
+    }
+
+    fn add(&mut self, number: usize, file: Upload) {
+        if self.files.is_empty() {
+            self.first = number;
+        }
+        self.files.push(file);
+    }
+}
 
 impl ReplyWriter {
     /// Delivers the answer after the earlier answers of its channel, as soon as Discord accepts it.
@@ -115,9 +140,10 @@ impl ReplyWriter {
         Ok(())
     }
 
-    /// Posts the files that the agent made below the answer. Files that Discord never accepts are
-    /// left out.
+    /// Posts the files that the agent made below the answer, as many in a message as Discord
+    /// accepts. Files that it never accepts are left out.
     async fn put_files(&self, files: &[AnswerFile]) -> Result<(), RestError> {
+        let mut group = FileGroup::default();
         for (number, AnswerFile { name, path }) in files.iter().enumerate() {
             let bytes = match tokio::fs::read(path).await {
                 Ok(bytes) if bytes.len() <= footer::MAX_FILE_BYTES => bytes,
@@ -135,17 +161,27 @@ impl ReplyWriter {
                     continue;
                 }
             };
-            let (upload, nonce) =
-                (Upload { name: name.clone(), bytes }, self.live.nonces.file(MADE + number));
-            match self.inner.api.post_file(self.channel, &nonce, &upload, UPLOAD_TIMEOUTS).await {
-                Ok(()) => info!(channel = self.channel, name, "posted a file of the agent"),
-                Err(error) if error.is_temporary() || error.is_unknown_channel() => {
-                    return Err(error);
-                }
-                Err(error) => {
-                    let hint = upload_hint(&error);
-                    warn!(channel = self.channel, name, %error, "cannot attach a file of the agent{hint}");
-                }
+            if group.is_full(bytes.len()) {
+                self.put_group(std::mem::take(&mut group)).await?;
+            }
+            group.add(number, Upload { name: name.clone(), bytes });
+        }
+        self.put_group(group).await
+    }
+
+    async fn put_group(&self, group: FileGroup) -> Result<(), RestError> {
+        let FileGroup { first, files } = group;
+        if files.is_empty() {
+            return Ok(());
+        }
+        let nonce = self.live.nonces.file(MADE + first);
+        let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
+        match self.inner.api.post_files(self.channel, &nonce, &files, UPLOAD_TIMEOUTS).await {
+            Ok(()) => info!(channel = self.channel, ?names, "posted files of the agent"),
+            Err(error) if error.is_temporary() || error.is_unknown_channel() => return Err(error),
+            Err(error) => {
+                let hint = upload_hint(&error);
+                warn!(channel = self.channel, ?names, %error, "cannot attach files of the agent{hint}");
             }
         }
         Ok(())
@@ -190,10 +226,10 @@ impl ReplyWriter {
             match self
                 .inner
                 .api
-                .post_file(
+                .post_files(
                     self.channel,
                     &self.live.nonces.file(number),
-                    &Upload { name, bytes },
+                    &[Upload { name, bytes }],
                     UPLOAD_TIMEOUTS,
                 )
                 .await

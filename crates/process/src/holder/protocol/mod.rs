@@ -52,6 +52,9 @@ pub(super) struct Hello {
     /// Whether the holder exits when there is neither a gateway nor an agent.
     #[serde(default)]
     pub(super) leaves_when_empty: bool,
+    /// The port of the holder's tool relay. A gateway and an older holder send `None`.
+    #[serde(default)]
+    pub(super) tool_port: Option<u16>,
 }
 
 impl Hello {
@@ -65,11 +68,17 @@ impl Hello {
             fences: false,
             sandbox: None,
             leaves_when_empty: false,
+            tool_port: None,
         }
     }
 
     /// Returns the hello of a holder.
-    pub(super) fn holder(scratch: String, sandbox: &Sandbox, leaves_when_empty: bool) -> Self {
+    pub(super) fn holder(
+        scratch: String,
+        sandbox: &Sandbox,
+        leaves_when_empty: bool,
+        tool_port: Option<u16>,
+    ) -> Self {
         Self {
             protocol: PROTOCOL_VERSION,
             program: program_version(),
@@ -78,6 +87,7 @@ impl Hello {
             fences: true,
             sandbox: Some(sandbox.into()),
             leaves_when_empty,
+            tool_port,
         }
     }
 }

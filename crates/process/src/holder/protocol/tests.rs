@@ -152,7 +152,7 @@ fn other_messages_are_decoded_as_they_were_encoded() {
     let run =
         WireRun { run: "r".to_owned(), keepsake: vec![1], asked: 2, processes: vec![(1, 2, 3)] };
     let answers = [
-        HolderAnswer::Hello(Hello::holder("aetheel-".to_owned(), &Sandbox::Off, true)),
+        HolderAnswer::Hello(Hello::holder("aetheel-".to_owned(), &Sandbox::Off, true, Some(4097))),
         HolderAnswer::Refused(HandshakeRefusal { busy: true, why: "why".to_owned() }),
         HolderAnswer::Started { stream: 1, started: Started { pid: Some(2), commands: 3 } },
         HolderAnswer::Survivors(vec![run]),

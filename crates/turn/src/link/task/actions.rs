@@ -11,7 +11,7 @@ use crate::recording::EntryKind;
 use crate::{GuestFailure, ProcessCommand};
 use aetheel_model::agent::{
     Action, AgentEventKind, Ask, AskAnswer, AskDecision, HostCommand, Input, ProcKey, StopProcess,
-    TurnRef, Unrecognised,
+    TurnOutcome, TurnRef, Unrecognised,
 };
 
 /// Maximum number of consecutive calls into a guest without waiting for an event in between.
@@ -160,6 +160,9 @@ impl LinkTask {
                 let baseline = self.baseline();
                 let examined = self.ledger.examine(turn.turn, Some(&done), baseline.as_ref());
                 let _ = self.turns.report(turn, LinkReport::Examined(examined));
+                if done.outcome == TurnOutcome::Completed {
+                    self.show_missing_tools(turn);
+                }
                 self.report(turn, "turn-done", LinkReport::Done(done));
                 self.turns.set_done(turn);
                 self.end_calls(turn);

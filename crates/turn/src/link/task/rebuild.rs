@@ -124,6 +124,8 @@ impl LinkTask {
         self.processes.set_command_counts(std::mem::take(&mut notes.commands));
         self.checkpoints.add_inputs(notes.replayed);
         self.rebuilding = false;
+        // The recording does not show whether the agent has its tools.
+        self.body_sources.forget_addressed();
         self.carry_out_all();
         self.resume_turns(&mut notes, now);
         let sessions = self.turns.sessions.iter().map(|(key, session)| OpenSession {
@@ -157,7 +159,6 @@ impl LinkTask {
                 notes.pending_spawns.retain(|spawn| spawn.proc != failed.proc);
             }
             Input::Line(line) => {
-                self.served.forget_results();
                 *notes.line_counts.entry(line.proc).or_default() += 1;
                 self.count_output(line.text.len() as u64 + 1);
             }
@@ -460,9 +461,9 @@ impl LinkTask {
         }
         self.renew_span();
         self.ack_recorded();
-        if notes.turns.iter().any(|turn| !turn.asks.is_empty()) {
-            // While a question is open nothing new is recorded, so confirm again that the gateway
-            // is alive.
+        if notes.turns.is_empty() || notes.turns.iter().any(|turn| !turn.asks.is_empty()) {
+            // While the agent is idle or waits for people nothing new is recorded, so confirm again
+            // that the gateway is alive.
             self.processes.repeat_acks();
         }
         if self.turns.is_empty() {

@@ -12,6 +12,7 @@ use super::LinkTask;
 use crate::link::LinkReport;
 use crate::link::action_error::ActionError;
 use crate::link::calls::{CallState, FileRead, OpenedCall};
+use crate::link::served;
 use crate::recording::EntryKind;
 use crate::tool_endpoints::{EndpointRequest, ServedCall, ToolReply};
 use crate::tools::{CallKey, ToolError, answer_text, delegated_result};
@@ -19,8 +20,11 @@ use aetheel_model::agent::{
     AgentEventKind, AgentNotice, Artifact, ArtifactBody, AskDecision, AskKey, DiagnosticLevel,
     Input, ToolRequest, ToolResult, TurnKey, TurnRef,
 };
+use aetheel_model::config::HostToolKind;
 use aetheel_model::plain::{counted, one_line, short_line};
 
+/// The notice that an agent has no tools of the host, although its turn offered them.
+const MISSING_TOOLS: &str = "The agent did not load the tools of Aetheel (files, questions, reminders and others), so it cannot use them in this conversation. `/new` begins another one.";
 /// Maximum length of a result in the notice about its call, in characters.
 const MAX_SHOWN_CHARS: usize = 200;
 
@@ -79,22 +83,42 @@ impl LinkTask {
     }
 
     /// Shows people the result of a call that they see in no other way: of one that the audience
-    /// carried out, and of each that failed.
+    /// carried out, and of each that failed. The first line of a result is for people too, and the
+    /// others are for the model. So is the advice after the reason of a failure.
     pub(super) fn show_call(&mut self, result: &ToolResult) {
         let Some(open) = self.calls.get(result.call) else { return };
-        let is_shown = matches!(open.state, CallState::Delegated(_));
+        let kind = HostToolKind::parse(&open.tool);
+        let is_shown =
+            matches!(open.state, CallState::Delegated(_)) && kind != Some(HostToolKind::ListAgents);
         if !result.failed && !is_shown {
             return;
         }
-        let (turn, tool) = (open.turn, one_line(&open.tool));
-        let (level, word) = match result.failed {
-            true => (DiagnosticLevel::Warn, " failed"),
-            false => (DiagnosticLevel::Info, ""),
-        };
+        let turn = open.turn;
         let first = result.text.lines().next().unwrap_or_default();
-        let text = format!("{tool}{word}: {}", short_line(first, MAX_SHOWN_CHARS));
+        let (level, text) = match result.failed {
+            true => {
+                let what = kind.map_or("call a tool", HostToolKind::in_words);
+                let reason = first.split_once("; ").map_or(first, |(reason, _)| reason);
+                (DiagnosticLevel::Warn, format!("The agent could not {what}: {reason}"))
+            }
+            false => (DiagnosticLevel::Info, first.to_owned()),
+        };
+        let text = short_line(&text, MAX_SHOWN_CHARS);
         let notice = AgentNotice { level, key: None, text };
         self.report(turn, "tool-result", LinkReport::Event(AgentEventKind::Notice(notice)));
+    }
+
+    /// Tells people once if the agent of a session has the address of the MCP server, but never asked
+    /// it for its tools.
+    pub(super) fn show_missing_tools(&mut self, turn: TurnRef) {
+        let session = turn.session;
+        let is_new = !self.rebuilding && self.body_sources.is_addressed(session);
+        if is_new && self.calls.listed(session) {
+            tracing::warn!("the agent has not asked the tool server for its tools");
+            let text = MISSING_TOOLS.to_owned();
+            let notice = AgentNotice { level: DiagnosticLevel::Warn, key: None, text };
+            self.report(turn, "tools", LinkReport::Event(AgentEventKind::Notice(notice)));
+        }
     }
 
     /// Carries out all open calls. Called once a link is rebuilt.
@@ -206,6 +230,7 @@ impl LinkTask {
     pub(super) fn serve_agent(&mut self, request: EndpointRequest) {
         match request {
             EndpointRequest::List(session, reply_tx) => {
+                self.calls.listed(session);
                 let is_open = self.turns.sessions.get(session).is_some();
                 let tools = if is_open { self.calls.tools_of(session) } else { Vec::new() };
                 // The client may be gone.
@@ -215,9 +240,9 @@ impl LinkTask {
         }
     }
 
-    /// Carries out a call that arrived at the MCP server, or waits for an identical one whose client
-    /// is gone.
+    /// Carries out a call that arrived at the MCP server, unless its request was repeated.
     fn serve_call(&mut self, call: ServedCall) {
+        let Err(call) = self.served.attach(call) else { return };
         let running = self.turns.of_session(call.session).filter(|open| !open.done);
         let Some(turn) = running.map(|open| open.turn) else {
             let (tool, reason) = (one_line(&call.name), ToolError::TurnNotOpen.to_string());
@@ -226,10 +251,9 @@ impl LinkTask {
             let _ = call.reply_tx.send(ToolReply { text: reason, failed: true });
             return;
         };
-        let Err(call) = self.served.claim(turn.turn, call) else { return };
-        let ServedCall { name, input, reply_tx, .. } = call;
+        let ServedCall { number, name, input, reply_tx, .. } = call;
         let (session, turn) = (turn.session, turn.turn);
-        let request = ToolRequest { call: self.served.next_key(), session, turn, name, input };
+        let request = ToolRequest { call: served::key(number), session, turn, name, input };
         self.recording.host(EntryKind::Called(request.clone()));
         self.served.add(request.clone(), reply_tx);
         self.tool_request(&request);
