@@ -39,8 +39,8 @@ const UNREADABLE: [(&str, &str); 1] = [("claude", "text-plain")];
 /// like the next attempt of the model, which replaces the previous one.
 const REPLACED: (&str, &str, &str) = ("claude", "refusal", "model");
 
-/// Fields with the output of a tool that the agent leaves out if there is none, so that the backend
-/// does not report their absence.
+/// Fields with the output of a tool. An agent leaves them out for a tool without output, so a backend
+/// cannot report their absence.
 const OPTIONAL: [(&str, &str); 6] = [
     (
         "acp",
