@@ -150,8 +150,7 @@ fn unknown_names(cap: &BudgetCap, spent: &[SpentTurn]) -> Vec<String> {
             })
             .collect();
         let is_known = known.contains(name);
-        let meant =
-            nearest(name, known.into_iter()).map(|meant| format!("; did you mean `{meant}`?"));
+        let meant = nearest(name, known).map(|meant| format!("; did you mean `{meant}`?"));
         let line =
             format!("no turn of these days has the {key} `{name}`{}", meant.unwrap_or_default());
         (!is_known).then_some(line)

@@ -27,6 +27,7 @@ mod screen;
 mod session;
 mod status;
 mod terminal;
+mod waiting;
 
 pub use outlet::{Console, PrintBeside, stdout};
 pub use prompt::{PromptAborted, TerminalPrompt};

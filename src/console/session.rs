@@ -11,11 +11,11 @@ use super::error::{LineError, TERMINAL_LINE_BYTES};
 use super::files;
 use super::help::HELP;
 use super::input::{self, TerminalInput};
-use super::kept;
 use super::names::names;
 use super::outlet::{Console, ConsoleState};
 use super::questions::AnswerLine as Reading;
 use super::status::StatusLine;
+use super::waiting;
 use crate::agent::AskDecision;
 use crate::audit::AuditKind;
 use crate::dispatch::{
@@ -76,7 +76,7 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
         ));
         session.shared.prompt();
     }
-    let (submitted, failed) = kept::submit(dispatcher, &session.shared);
+    let (submitted, failed) = waiting::submit(dispatcher, &session.shared);
     (session.submitted, session.failed) = (submitted, failed);
     session.update_waiting();
     let (mut open, mut leaving) = (true, false);
@@ -141,7 +141,7 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
             _ = hangup.recv() => break SessionEnd::Done { failed: session.failures() },
         }
     };
-    kept::save_waiting(dispatcher, &session.shared);
+    waiting::save(dispatcher, &session.shared);
     Ok(end)
 }
 

@@ -80,7 +80,7 @@ async fn one_of_two_nodes_takes_over_a_dead_one_which_can_write_nothing_more() {
     assert!(!heir.has_open_lane("channel:1"));
     // A call whose response was lost is repeated.
     for _ in 0..2 {
-        assert_eq!(take_in(&heir, &left).await, left.roots);
+        assert_eq!(take_in(heir, &left).await, left.roots);
     }
     assert!(heir.has_open_lane("channel:1") && heir.has_open_lane("channel:2"));
     assert_eq!(bodies(&receive(&mut inbox).await), ["in hand", "x", "waits"]);

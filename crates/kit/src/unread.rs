@@ -103,7 +103,7 @@ pub(super) fn locate(
         let unseen = found.iter().find(|text| !seen.iter().any(|action| holds(action, text)))?;
         Some((at, (*unseen).to_owned()))
     });
-    let last_output = outputs.clone().last().map_or(0, |(at, _)| at);
+    let last_output = outputs.clone().next_back().map_or(0, |(at, _)| at);
     found.max_by_key(|(at, _)| (unknown(*at), *at)).unwrap_or((last_output, String::new()))
 }
 
