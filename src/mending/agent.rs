@@ -109,6 +109,8 @@ impl MendingAgent {
         };
         let mut audience = Unattended { most: limits.cost_usd, stop };
         let result = run(request, &links, &mut audience).await;
+        // A link waits for the slots of its turns before it closes.
+        drop(result.slot);
         links.close().await;
         let usage = result.usage.or_else(|| result.transcript.usage());
         let tokens = usage.as_ref().map_or(0, |usage| {

@@ -146,6 +146,23 @@ pub fn package_of(
     }
 }
 
+/// Returns the folders of a backend's own sources below a folder of sources: `src` of its package
+/// and of the packages below it, without those that run in the compiler. `package` is the result of
+/// [`package_of`].
+#[must_use]
+pub fn sources_of(files: &SourceFiles, package: &str) -> Vec<String> {
+    if package.is_empty() {
+        return vec!["src".to_owned()];
+    }
+    let manifests = files.iter().filter_map(|(name, text)| {
+        let folder = name.strip_suffix("/Cargo.toml")?;
+        let is_own = Path::new(folder).starts_with(package);
+        let is_macro = String::from_utf8_lossy(text).contains("proc-macro");
+        (is_own && !is_macro).then(|| format!("{folder}/src"))
+    });
+    manifests.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
@@ -166,6 +183,13 @@ mod tests {
         assert_eq!(read(root, LinkPolicy::Refused).unwrap(), files);
         assert_eq!(package_of(&files, root, "a").unwrap(), "a");
         assert!(package_of(&files, root, "b").unwrap_err().to_string().contains("b/Cargo.toml"));
+        let mut files = files;
+        let manifest = |text: &str| text.as_bytes().to_vec();
+        files.insert("a/client/Cargo.toml".to_owned(), manifest("[package]"));
+        files.insert("a/macros/Cargo.toml".to_owned(), manifest("[lib]\nproc-macro = true"));
+        files.insert("ab/Cargo.toml".to_owned(), manifest("[package]"));
+        assert_eq!(sources_of(&files, "a"), ["a/src", "a/client/src"]);
+        assert_eq!(sources_of(&files, ""), ["src"]);
         symlink("/etc/hostname", root.join("a/src/link.rs")).unwrap();
         assert!(matches!(read(root, LinkPolicy::Refused), Err(SourceFolderError::Kind(_))));
     }

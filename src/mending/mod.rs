@@ -137,6 +137,7 @@ impl Mending {
         let program = std::env::current_exe()?;
         let facts = TaskFacts {
             backend: &self.serving.descriptor().name,
+            package: &self.workshop.package,
             sources: &self.workshop.sources(),
             program: &program,
             readable: &self.workshop.readable,

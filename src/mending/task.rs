@@ -19,8 +19,10 @@ const VERDICT: &str = "VERDICT.md";
 pub struct TaskFacts<'a> {
     /// The name of the backend.
     pub backend: &'a str,
-    /// The folder of its own sources below the sources.
-    pub sources: &'a str,
+    /// The folder of its package below the sources.
+    pub package: &'a str,
+    /// The folders of its own sources below the sources.
+    pub sources: &'a [String],
     /// This program.
     pub program: &'a Path,
     /// The folders that the agent needs to build: the toolchain and the crates.
@@ -87,6 +89,8 @@ fn text_of(tape: &ParsedRecording) -> String {
 fn task(facts: &TaskFacts<'_>) -> String {
     let TaskFacts { backend, sources, program, .. } = facts;
     let program = program.display();
+    let folders: Vec<String> = sources.iter().map(|at| format!("`{SOURCES}/{at}/`")).collect();
+    let folders = folders.join(" and ");
     format!(
         "# Mend the backend `{backend}`
 
@@ -97,7 +101,7 @@ version of the agent too.
 
 ## The folder
 
-* `{SOURCES}/{sources}/`: the sources of the backend. **Change only `*.rs` files here.**
+* {folders}: the sources of the backend. **Change only `*.rs` files here.**
 * `{SOURCES}/`: everything that they are built with: the SDK, and the contract in `wit/`.
 * `lost/`: recordings of turns without an answer. Letters and digits of prose are replaced, so the
   text makes no sense; the names of fields and types are real.
@@ -121,7 +125,7 @@ Test a component:
 
 Your change is built and judged elsewhere, with other copies of everything. It is refused if
 
-* a file other than a `*.rs` file in `{SOURCES}/{sources}/` was changed, added or removed,
+* a file other than a `*.rs` file in {folders} was changed, added or removed,
 * it adds `unsafe`, `extern`, `include!`, `include_str!`, `env!` or `option_env!`,
 * it does not build with the pinned dependencies,
 * the descriptor of the backend changes: its version, programs, flags, variables or features,
@@ -143,10 +147,8 @@ fn build_script(facts: &TaskFacts<'_>) -> String {
     });
     let bin = facts.readable.first().map(|path| path.join("bin").display().to_string());
     let bin = bin.unwrap_or_default();
-    let manifest = match facts.sources.strip_suffix("/src") {
-        Some(package) => format!("{package}/Cargo.toml"),
-        None => "Cargo.toml".to_owned(),
-    };
+    let manifest = Path::new(facts.package).join("Cargo.toml");
+    let manifest = manifest.display();
     format!(
         "#!/bin/sh
 # Builds the backend offline and prints the path of the component.

@@ -157,14 +157,12 @@ impl Workshop {
         Ok(Self { source, original, package, readable, scratch, cargo, custody, hidden, variables })
     }
 
-    /// Returns the folder of the backend's own sources, for example `gemini/src`.
+    /// Returns the folders of the backend's own sources: `src` of its package and of the packages
+    /// below it, for example `acp/src` and `acp/client/src`. Packages that run in the compiler are
+    /// left out.
     #[must_use]
-    pub fn sources(&self) -> String {
-        [self.package.as_str(), "src"]
-            .into_iter()
-            .filter(|part| !part.is_empty())
-            .collect::<Vec<_>>()
-            .join("/")
+    pub fn sources(&self) -> Vec<String> {
+        files::sources_of(&self.original, &self.package)
     }
 
     /// Builds a candidate and returns its component. Dropping the future ends the build.
@@ -173,11 +171,11 @@ impl Workshop {
     /// [`BuildFailure`].
     pub async fn build(&self, patch: &SourcePatch) -> Result<Vec<u8>, BuildFailure> {
         let (root, sources) = (self.scratch.path().join("source"), self.sources());
-        let own = format!("{sources}/");
+        let is_own = |name: &str| sources.iter().any(|folder| Path::new(name).starts_with(folder));
         let mut wanted: SourceFiles = self
             .original
             .iter()
-            .filter(|(name, _)| name.starts_with(&own) && !patch.removed.contains(*name))
+            .filter(|(name, _)| is_own(name) && !patch.removed.contains(*name))
             .map(|(name, bytes)| (name.clone(), bytes.clone()))
             .collect();
         wanted.extend(patch.written.clone());
@@ -185,7 +183,9 @@ impl Workshop {
         let (folder, at) = (root.clone(), target.clone());
         let prepared = move || -> Result<(), WorkshopError> {
             // All sources are written anew, so that cargo sees that they changed.
-            fs::remove_dir_all(folder.join(&sources))?;
+            for own in &sources {
+                fs::remove_dir_all(folder.join(own))?;
+            }
             files::write(&folder, &wanted)?;
             for old in components(&at) {
                 fs::remove_file(old)?;

@@ -28,19 +28,12 @@ fn with_agent(local: &LocalDiscord) -> Installation {
     fs::write(&program, script).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     fs::write(&form, "text").unwrap();
-    let home = std::env::var("HOME").unwrap();
-    let of = |name: &str, folder: &str| {
-        std::env::var(name).unwrap_or_else(|_| format!("{home}/{folder}"))
-    };
-    let cargo = of("CARGO_HOME", ".cargo");
     let read = [form.clone(), aetheel().parent().unwrap().to_owned()];
     let read: Vec<String> = read.iter().map(|path| path.display().to_string()).collect();
     installation
+        .with_toolchain()
         .with("BACKEND_CLI_PATH", &program.display().to_string())
         .with("AGENT_READ", &read.join(","))
-        .with("CARGO_HOME", &cargo)
-        .with("RUSTUP_HOME", &of("RUSTUP_HOME", ".rustup"))
-        .with("PATH", &format!("{cargo}/bin:{}", std::env::var("PATH").unwrap()))
         .with(
             "BACKEND_SOURCES",
             Path::new(env!("CARGO_MANIFEST_DIR")).join("guest-backends").to_str().unwrap(),

@@ -10,6 +10,7 @@ use aetheel::agent::{
 };
 use aetheel::kit::check::{Area, check};
 use aetheel::kit::mend::{LostRecording, MendEffort, MendEvidence, MendRule, judge};
+use aetheel::kit::mutation::OTHER_KIND;
 use aetheel::kit::report::{ReportOptions, ReportOrigin, ReportedLimits, make_report};
 use aetheel::kit::{Case, Rule, unread};
 use aetheel::turn::comparison::compare;
@@ -119,10 +120,20 @@ fn report_answers(mut action: Action) -> Vec<Action> {
     vec![action]
 }
 
-/// Shows what the backend does not know as a part of the answer.
+/// Returns whether a line has a kind that the backend does not know, and that is not one of the
+/// kinds which the judge's changed recordings have. So only the judge's added lines show the
+/// mistake, because the author of a change cannot know their kinds.
+fn is_of_unknown_kind(unknown: &Unrecognised) -> bool {
+    let is_kind = unknown.path.as_ref().is_some_and(|path| path.ends_with("type"));
+    let line: Value = serde_json::from_str(&unknown.sample).unwrap_or_default();
+    is_kind && line["type"].as_str().is_some_and(|kind| !kind.ends_with(OTHER_KIND))
+}
+
+/// Shows lines of an unknown kind as a part of the answer.
 fn show_unknown(mut action: Action) -> Vec<Action> {
     if let Action::Event(event) = &mut action
         && let AgentEventKind::Unrecognised(unknown) = &event.kind
+        && is_of_unknown_kind(unknown)
     {
         let (text, parent) = (unknown.sample.clone(), None);
         event.kind = AgentEventKind::Text(TextEvent { part: 99, text, replace: false, parent });
@@ -130,11 +141,13 @@ fn show_unknown(mut action: Action) -> Vec<Action> {
     vec![action]
 }
 
-/// Drops what the backend does not know.
+/// Drops lines of an unknown kind.
 fn drop_unknown(action: Action) -> Vec<Action> {
     match &action {
-        Action::Event(event) if matches!(event.kind, AgentEventKind::Unrecognised(_)) => vec![],
-        Action::Diagnostic(_) => vec![],
+        Action::Event(event) if matches!(&event.kind, AgentEventKind::Unrecognised(it) if is_of_unknown_kind(it)) =>
+        {
+            vec![]
+        }
         _ => vec![action],
     }
 }
@@ -257,13 +270,14 @@ async fn correct_fixes_are_accepted_and_unknown_lines_may_be_neither_shown_nor_d
     let text: (ChangeLine, ChangeLine) = (rename_text, restore_text);
     assert_eq!(judged(text, same_action).await, []);
     assert_eq!(judged((move_item, restore_item), same_action).await, []);
-    for (wrong, fault) in [(show_unknown as ChangeAction, "shown"), (drop_unknown, "dropped")] {
+    for (wrong, fault) in [
+        (show_unknown as ChangeAction, "the line is shown"),
+        (drop_unknown, "the line is dropped without a report"),
+    ] {
         let found = judged(text, wrong).await;
-        let is_named = |(rule, text): &(MendRule, String)| {
-            matches!(rule, MendRule::Unknown | MendRule::Mutants) && text.contains(fault)
-                || *rule == MendRule::Mutants
-        };
-        assert!(found.iter().any(is_named), "{fault}: {found:#?}");
+        let is_named =
+            |(rule, text): &(MendRule, String)| *rule == MendRule::Unknown && text.ends_with(fault);
+        assert!(!found.is_empty() && found.iter().all(is_named), "{fault}: {found:#?}");
     }
 }
 

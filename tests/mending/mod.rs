@@ -2,11 +2,12 @@
 //! accepted, and wrong or malicious changes are refused.
 //!
 //! The recordings are those of the shipped backends, changed as a new version of the agent might
-//! change its output. Scripted programs take the place of the agents that mend. Each test takes a
-//! sample; `make proof` (`MUTANTS=all`) takes all of them.
+//! change its output. `renamed` lets a program that edits text mend each backend. In the other
+//! tests, the test makes the change. Each takes a sample; `make proof` (`MUTANTS=all`) takes all.
 
 mod attacks;
 pub mod formats;
+mod renamed;
 mod smith;
 mod turns;
 mod tutorial;
@@ -19,8 +20,9 @@ fn all() -> bool {
     std::env::var("MUTANTS").is_ok_and(|mutants| mutants == "all")
 }
 
-/// Mends a backend after each of these many changes of its agent's output.
-async fn new_formats_are_mended(name: &str, every: usize) {
+/// Judges a correct change of a backend for each of these many changes of its agent's output: one
+/// that restores the former format.
+async fn correct_changes_are_accepted(name: &str, every: usize) {
     let mut bench = Bench::open(name).await;
     let formats = lost_formats(name, bench.serving(), every).await;
     assert!(formats.len() >= every, "{name}: only {} formats lose a reply", formats.len());
@@ -38,24 +40,24 @@ async fn new_formats_are_mended(name: &str, every: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn new_formats_of_gemini_are_mended() {
-    new_formats_are_mended("gemini", if all() { 10 } else { 2 }).await;
+async fn correct_changes_for_new_formats_of_gemini_are_accepted() {
+    correct_changes_are_accepted("gemini", if all() { 10 } else { 2 }).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "ten builds: make proof"]
-async fn new_formats_of_claude_are_mended() {
-    new_formats_are_mended("claude", 10).await;
+async fn correct_changes_for_new_formats_of_claude_are_accepted() {
+    correct_changes_are_accepted("claude", 10).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "ten builds: make proof"]
-async fn new_formats_of_codex_are_mended() {
-    new_formats_are_mended("codex", 10).await;
+async fn correct_changes_for_new_formats_of_codex_are_accepted() {
+    correct_changes_are_accepted("codex", 10).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "ten builds: make proof"]
-async fn new_formats_of_droid_are_mended() {
-    new_formats_are_mended("droid", 10).await;
+async fn correct_changes_for_new_formats_of_droid_are_accepted() {
+    correct_changes_are_accepted("droid", 10).await;
 }

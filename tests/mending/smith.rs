@@ -1,4 +1,4 @@
-//! A bench at which changes of a shipped backend are judged, and a scripted agent.
+//! A bench at which changes of a shipped backend are judged.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -46,6 +46,8 @@ fn the_loop_from_a_renamed_field_to_the_delivered_reply_works_as_described() {
     let position = |part: &str| said.iter().position(|text| text.contains(part));
     let steps = ["(unread, ", "mended: ", "installed as", "recovered: 1"].map(position);
     assert!(steps.is_sorted() && steps.iter().all(Option::is_some), "{steps:?}: {said:#?}");
+    // A round has one build, and the first round was accepted.
+    assert!(!said.iter().any(|text| text.contains("refused:")), "{said:#?}");
     let last = said.last().unwrap();
     assert!(last.contains("You said: good morning"), "{last}");
 }

@@ -81,6 +81,22 @@ impl Installation {
         self
     }
 
+    /// Lets programs build backends: with the toolchain and the crates of this test, and the program
+    /// under test as an agent.
+    #[must_use]
+    pub fn with_toolchain(self) -> Self {
+        let home = std::env::var("HOME").expect("a home");
+        let of = |name: &str, folder: &str| {
+            std::env::var(name).unwrap_or_else(|_| format!("{home}/{folder}"))
+        };
+        let cargo = of("CARGO_HOME", ".cargo");
+        let path = format!("{cargo}/bin:{}", std::env::var("PATH").expect("a path"));
+        self.with("CARGO_HOME", &cargo)
+            .with("RUSTUP_HOME", &of("RUSTUP_HOME", ".rustup"))
+            .with("PATH", &path)
+            .with("AGENT_READ", &aetheel().parent().expect("a folder").display().to_string())
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -358,8 +374,13 @@ impl Program {
 
     /// Waits until the program has ended.
     pub async fn ended(&mut self) -> Ended {
+        self.ended_within(LIMIT * 2).await
+    }
+
+    /// Waits until the program has ended, for a program that takes long.
+    pub async fn ended_within(&mut self, limit: Duration) -> Ended {
         use std::os::unix::process::ExitStatusExt;
-        let waited = tokio::time::timeout(LIMIT * 2, self.child.wait()).await;
+        let waited = tokio::time::timeout(limit, self.child.wait()).await;
         let status = waited.unwrap_or_else(|_| {
             panic!("the program did not end\nstdout: {}\nstderr: {}", self.stdout(), self.stderr())
         });

@@ -66,7 +66,7 @@ pub enum PatchFault {
     Word(&'static str, usize, usize),
 }
 
-/// Compares a candidate's files with the original ones. `sources` is the folder of the backend's
+/// Compares a candidate's files with the original ones. `sources` are the folders of the backend's
 /// own sources, for example `gemini/src`.
 ///
 /// # Errors
@@ -74,7 +74,7 @@ pub enum PatchFault {
 pub fn examine(
     original: &SourceFiles,
     candidate: &SourceFiles,
-    sources: &str,
+    sources: &[String],
 ) -> Result<SourcePatch, Vec<PatchFault>> {
     let mut patch = SourcePatch::default();
     let mut faults = Vec::new();
@@ -117,13 +117,13 @@ pub fn examine(
     if faults.is_empty() { Ok(patch) } else { Err(faults) }
 }
 
-fn fault_of(name: &str, after: Option<&Vec<u8>>, sources: &str) -> Option<PatchFault> {
+fn fault_of(name: &str, after: Option<&Vec<u8>>, sources: &[String]) -> Option<PatchFault> {
     let usual = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
     if !name.chars().all(usual) {
         return Some(PatchFault::Name(name.escape_default().to_string()));
     }
     if !is_source(name, sources) {
-        return Some(PatchFault::Outside(name.to_owned(), sources.to_owned()));
+        return Some(PatchFault::Outside(name.to_owned(), sources.join("` and `")));
     }
     let bytes = after?;
     if bytes.len() > MAX_FILE {
@@ -132,12 +132,16 @@ fn fault_of(name: &str, after: Option<&Vec<u8>>, sources: &str) -> Option<PatchF
     std::str::from_utf8(bytes).is_err().then(|| PatchFault::NotText(name.to_owned()))
 }
 
-/// Returns whether a path is a source file in the folder `sources`. Hidden files and `..` are not.
-fn is_source(name: &str, sources: &str) -> bool {
-    let below = name.strip_prefix(sources).and_then(|rest| rest.strip_prefix('/'));
-    below.is_some_and(|rest| {
-        rest.ends_with(".rs") && rest.split('/').all(|part| !part.starts_with('.'))
-    })
+/// Returns whether a path is a source file in one of the folders `sources`. Hidden files and `..`
+/// are not.
+fn is_source(name: &str, sources: &[String]) -> bool {
+    let is_below = |folder: &String| {
+        let below = name.strip_prefix(folder.as_str()).and_then(|rest| rest.strip_prefix('/'));
+        below.is_some_and(|rest| {
+            rest.ends_with(".rs") && rest.split('/').all(|part| !part.starts_with('.'))
+        })
+    };
+    sources.iter().any(is_below)
 }
 
 /// Returns how often a word is used, also in comments and texts. A word is a run of letters, digits
@@ -160,24 +164,29 @@ mod tests {
         ("mini/src/lib.rs", "include_str!(\"d.json\");\nfn a() {}\n"),
     ];
 
+    fn sources() -> Vec<String> {
+        ["mini/src", "mini/client/src"].map(str::to_owned).into()
+    }
+
     fn changed(name: &str, text: &str) -> Result<SourcePatch, Vec<PatchFault>> {
         let original = files(&ORIGINAL);
         let mut candidate = original.clone();
         candidate.insert(name.to_owned(), text.as_bytes().to_vec());
-        examine(&original, &candidate, "mini/src")
+        examine(&original, &candidate, &sources())
     }
 
     #[test]
     fn changed_sources_are_a_patch() {
         let patch = changed("mini/src/new.rs", "fn b() {}\n").unwrap();
         assert_eq!(patch.written.len(), 1);
+        assert!(changed("mini/client/src/new.rs", "fn b() {}\n").is_ok());
         assert!(patch.diff.contains("+++ b/mini/src/new.rs") && patch.diff.contains("+fn b() {}"));
         let mut candidate = files(&ORIGINAL);
         candidate.remove("mini/src/lib.rs");
-        let patch = examine(&files(&ORIGINAL), &candidate, "mini/src").unwrap();
+        let patch = examine(&files(&ORIGINAL), &candidate, &sources()).unwrap();
         assert_eq!(patch.removed.len(), 1);
         assert_eq!(
-            examine(&files(&ORIGINAL), &files(&ORIGINAL), "mini/src"),
+            examine(&files(&ORIGINAL), &files(&ORIGINAL), &sources()),
             Err(vec![PatchFault::Nothing])
         );
     }
@@ -191,6 +200,7 @@ mod tests {
             ".cargo/config.toml",
             "mini/src/../build.rs",
             "mini/src/.hidden.rs",
+            "mini/client/build.rs",
             "mini/src/descriptor.json",
             "mini/srcs/a.rs",
             "other/src/lib.rs",
@@ -199,7 +209,7 @@ mod tests {
             assert!(matches!(&faults[..], [PatchFault::Outside(..)]), "{name}: {faults:?}");
         }
         let removed = files(&ORIGINAL[1..]);
-        assert!(examine(&files(&ORIGINAL), &removed, "mini/src").is_err());
+        assert!(examine(&files(&ORIGINAL), &removed, &sources()).is_err());
         assert!(matches!(&changed("mini/src/a\n.rs", "").unwrap_err()[..], [PatchFault::Name(_)]));
     }
 
