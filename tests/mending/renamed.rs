@@ -197,11 +197,11 @@ async fn a_program_mends_opencode_after_the_kind_of_its_answers_was_renamed() {
 async fn a_program_mends_acp_after_the_kind_of_its_answers_was_renamed() {
     let renamed = Renamed {
         backend: "acp",
-        recording: "claude-init-prompt-streaming",
+        recording: "claude-permission-allow-once",
         texts: [r#""agent_message_chunk""#, r#""agent_text_chunk""#],
         word: "agent_text_chunk",
-        cases: ["claude-write-edit", "droid-permission-reject-once"],
-        reply: "Hello there from the mock model.",
+        cases: ["claude-permission-reject-once", "droid-permission-reject-once"],
+        reply: "After the answer.",
     };
     renamed.is_mended_in_one_turn_and_one_build().await;
 }
