@@ -241,13 +241,14 @@ fn a_name_that_is_invalid_in_a_descriptor_writes_nothing() {
 
 #[test]
 fn a_simple_backend_stays_short() {
-    for file in [
-        "templates/rust/one-shot/lib.rs",
-        "templates/rust/live/lib.rs",
-        "guest-backends/demo/src/lib.rs",
+    // A live template has a table of the fields that each line must have.
+    for (file, limit) in [
+        ("templates/rust/one-shot/lib.rs", 100),
+        ("templates/rust/live/lib.rs", 110),
+        ("guest-backends/demo/src/lib.rs", 100),
     ] {
         let lines = std::fs::read_to_string(root().join(file)).unwrap().lines().count();
-        assert!(lines < 100, "{file} has {lines} lines");
+        assert!(lines < limit, "{file} has {lines} lines");
     }
 }
 
