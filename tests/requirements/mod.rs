@@ -57,6 +57,8 @@ fn with_claude(local: &LocalDiscord) -> Installation {
         ("BACKEND_RUN", "one-shot"),
         ("ANTHROPIC_API_KEY", "sk-ant-of-a-test"),
         ("IS_SANDBOX", "1"),
+        // The script does not load the gateway's tools, about which the answer would say so.
+        ("HOST_TOOLS", "none"),
     ];
     set.into_iter().fold(installation.with("PATH", &places), |installation, (name, value)| {
         installation.with(name, value)
