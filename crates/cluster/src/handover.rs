@@ -254,11 +254,11 @@ impl Cluster {
     ) -> Result<Option<String>, ClusterError> {
         // No event of the lane may begin here from now on, whatever the result of the transfer.
         let held_before = self.inner.lanes.lock().hold(root);
-        let heir = self.send_lane("hand_over", root, journal, files).await?;
-        if heir.is_none() && !held_before {
+        let new_node = self.send_lane("hand_over", root, journal, files).await?;
+        if new_node.is_none() && !held_before {
             self.inner.let_go(root).await?;
         }
-        Ok(heir)
+        Ok(new_node)
     }
 
     /// Calls a function of the database that transfers a lane.

@@ -38,7 +38,7 @@ pub(super) async fn remind(
     request: &LaterTurn,
 ) -> Result<String, HostCallError> {
     let done = |entry: &AgentSchedule| {
-        let at = shown_time(entry.next);
+        let at = iso_time(entry.next);
         format!("A reminder is set for {at}.\nYou get a turn then. Its id is `{}`.", entry.id)
     };
     if let Some(entry) = known(shared, pending) {
@@ -61,7 +61,7 @@ pub(super) async fn sleep(
     request: &LaterTurn,
 ) -> Result<String, HostCallError> {
     let done = |entry: &AgentSchedule| {
-        let at = shown_time(entry.next);
+        let at = iso_time(entry.next);
         format!("The work continues at {at}.\nEnd your turn now. The id is `{}`.", entry.id)
     };
     if let Some(entry) = known(shared, pending) {
@@ -93,7 +93,7 @@ pub(super) async fn schedule(
     request: &RepeatedTurn,
 ) -> Result<String, HostCallError> {
     let done = |entry: &AgentSchedule| {
-        let (next, until) = (shown_time(entry.next), shown_time(Some(entry.until)));
+        let (next, until) = (iso_time(entry.next), iso_time(Some(entry.until)));
         format!(
             "A schedule is set: the first turn is at {next}, the last before {until}.\nIts id is `{}`.",
             entry.id
@@ -135,8 +135,9 @@ fn repetition(cron: &Cron, zone: &TimeZone, first: Timestamp) -> String {
     format!("{}{more}", times.join(", "))
 }
 
-/// Returns a time without fractions of a second.
-fn shown_time(at: Option<Timestamp>) -> String {
+/// Returns a time without fractions of a second, for people and models. Discord shows it in the time
+/// zone of each reader.
+fn iso_time(at: Option<Timestamp>) -> String {
     let whole = at.and_then(|at| Timestamp::from_second(at.as_second()).ok());
     whole.map(|at| at.to_string()).unwrap_or_default()
 }
