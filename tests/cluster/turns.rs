@@ -210,7 +210,8 @@ async fn a_wanted_lane_is_opened_when_the_machine_dies_or_gives_it_up() {
     for gives_up in [true, false] {
         let postgres = Postgres::start();
         let (_ann, bob) = taken_over(&postgres).await;
-        let back = Cluster::join(&postgres.url(), with_turns("ann", super::LEASE)).await.unwrap();
+        // Joined with its first renewal, which could otherwise follow its declared death.
+        let back = super::joined(&postgres, with_turns("ann", super::LEASE)).await;
         back.report_agents_ended(&waiting()).await.unwrap();
         if gives_up {
             back.report_agents_ended(&[]).await.unwrap();

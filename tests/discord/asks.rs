@@ -564,6 +564,13 @@ async fn a_press_is_acknowledged_in_time_while_other_requests_are_slow() {
     turn.done("so").await;
 }
 
+/// Ends a bot without the end of its turn.
+async fn ended(local: &LocalDiscord, bot: Bot, turn: Turn) {
+    drop(bot.listening);
+    std::mem::forget(turn);
+    local.wait_for("the end of a bot", |local| (local.connections() == 0).then_some(())).await;
+}
+
 /// Kills a bot while a question is open. Returns the next bot, which continues the turn.
 async fn restarted_while_asking(local: &LocalDiscord) -> (Bot, OpenQuestion, Message) {
     let bot = Bot::start(local).await;
@@ -571,11 +578,7 @@ async fn restarted_while_asking(local: &LocalDiscord) -> (Bot, OpenQuestion, Mes
     let message = with_buttons(local).await;
     let home = Arc::clone(&bot.home);
     local.wait_for("the saved question", |_| home.is_noted(&question.id).then_some(())).await;
-    drop(bot.listening);
-    std::mem::forget(turn);
-    local
-        .wait_for("the end of the first bot", |local| (local.connections() == 0).then_some(()))
-        .await;
+    ended(local, bot, turn).await;
     home.continues.lock().unwrap().push(question.id.clone());
     (Bot::with_home(local, &home).await, question, message)
 }
@@ -618,4 +621,21 @@ async fn a_question_whose_turn_cannot_continue_is_closed() {
     bot.discord.close_question(&question.id);
     let closed = local.wait_for_message(CHANNEL, |text| text.contains("was restarted")).await;
     assert_eq!((closed.id, local.buttons(closed.id).len()), (message.id, 0));
+}
+
+#[tokio::test]
+async fn a_press_before_the_turn_is_resumed_does_not_close_an_unsaved_question() {
+    let local = LocalDiscord::start().await;
+    let (first, turn, id, message) = asked(&local, &permission(None)).await;
+    let question = OpenQuestion { id, ..permission(None) };
+    ended(&local, first, turn).await;
+    // The message of the question was not saved.
+    let bot = Bot::start(&local).await;
+    let press = local.press(message.id, ANN, "Allow once");
+    assert_eq!(acknowledged(&local, press).await, 7);
+    local.mention(CHANNEL, ANN, "more");
+    let mut turn = bot.turn(&local, "more").await;
+    turn.ask(&question);
+    assert_eq!(with_buttons(&local).await.id, message.id);
+    turn.done("so").await;
 }

@@ -87,11 +87,13 @@ async fn an_open_question_can_be_answered_after_the_return() {
     let second = serving(&two).await;
     second.logs(GOES_ON).await;
     // As people do, she presses again after a while if there was no effect: the machine may not have
-    // asked again yet.
+    // asked again yet, and a press before that removes the buttons until it has.
     let mut pressed: Option<Instant> = None;
     local
         .wait_for("the answer", |local| {
-            if pressed.is_none_or(|at| at.elapsed() > PRESS_INTERVAL) {
+            if pressed.is_none_or(|at| at.elapsed() > PRESS_INTERVAL)
+                && local.button(asked.id, "Allow once").is_some()
+            {
                 pressed = Some(Instant::now());
                 local.press(asked.id, ANN, "Allow once");
             }

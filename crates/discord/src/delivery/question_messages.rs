@@ -251,17 +251,16 @@ impl QuestionMessages {
             // The first message pings the person who is asked, and replies to the prompt.
             let asker = question.asker.and_then(UserId::as_discord);
             let (about, asker) = if number == 0 { (self.about, asker) } else { (None, None) };
-            posted = api
-                .post_with_ping(
-                    self.channel,
-                    about,
-                    asker,
-                    &steps.nonce(id),
-                    (piece, rows),
-                    timeouts,
-                )
-                .await?
-                .id;
+            let nonce = steps.nonce(id);
+            let body = (piece.as_str(), rows);
+            let shown =
+                api.post_with_ping(self.channel, about, asker, &nonce, body, timeouts).await?;
+            posted = shown.id;
+            // Discord knew the nonce from an earlier process, and a press has closed the message
+            // before the turn was resumed.
+            if shown.content.trim() != piece.trim() {
+                api.edit_with(self.channel, posted, piece, rows, timeouts).await?;
+            }
             steps.pieces += 1;
         }
         Ok(posted)

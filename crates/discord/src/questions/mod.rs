@@ -262,12 +262,14 @@ pub(super) struct PressHandler {
 impl PressHandler {
     /// Answers a press within Discord's three seconds.
     pub(super) async fn answer(&self, press: Press, elsewhere: OtherNodes) {
-        let (reaction, known) = self.response(&press).await;
+        let (mut reaction, known) = self.response(&press).await;
         let may_be_answered = match elsewhere {
             OtherNodes::Forwarded if !known => return,
             OtherNodes::Forward(pass_on) if !known => {
                 pass_on();
                 tokio::time::sleep(OTHERS_GRACE).await;
+                // The turn may have been resumed here in the meantime.
+                (reaction, _) = self.response(&press).await;
                 true
             }
             _ => false,
