@@ -222,6 +222,11 @@ impl Service {
         std::fs::read_to_string(self.installation.path(name)).unwrap_or_default()
     }
 
+    /// Returns whether a file below the folders exists.
+    pub fn exists(&self, name: &str) -> bool {
+        self.installation.path(name).exists()
+    }
+
     /// Returns the running agents, each with its start time. Processes that agents start are not
     /// included, since they come and go.
     pub fn agents(&self) -> BTreeMap<i32, String> {

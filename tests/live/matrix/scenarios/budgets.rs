@@ -79,7 +79,7 @@ async fn stops(cell: &Cell, cap: &str, reports: Reports) {
 
 /// Checks that the conversation waits, and continues once after the cap was raised.
 async fn assert_waits_and_continues(gateway: &Gateway, rounds: &AtomicUsize, is_cut: bool) {
-    let words = if is_cut { "is used up" } else { "Your message waits" };
+    let words = if is_cut { "I continue by myself" } else { "Your message waits" };
     let notice = gateway.notice(1, words).await;
     let before = rounds.load(Ordering::SeqCst);
     rounds.store(ROUNDS, Ordering::SeqCst);

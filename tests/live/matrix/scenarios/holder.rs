@@ -88,6 +88,12 @@ pub(super) async fn agent_terminated_at_first(cell: Cell) {
     terminated(cell, false).await;
 }
 
+/// Returns whether a text ends a turn whose agent was ended. claude-agent-acp 0.49.0 reports such a
+/// turn as cancelled.
+fn ended(text: &str) -> bool {
+    ["(agent failure, ", "Stopped.", "One.", "Done."].iter().any(|end| text.contains(end))
+}
+
 async fn terminated(cell: Cell, has_session: bool) {
     let gate = Gate::new();
     let silent = Reply::text("One.").held_by(&gate);
@@ -104,10 +110,6 @@ async fn terminated(cell: Cell, has_session: bool) {
     service.say("Count.");
     gate.reached().await;
     service.end_agents(Signal::TERM);
-    // claude-agent-acp 0.49.0 reports a turn that was ended by SIGTERM as cancelled.
-    let ended = |text: &str| {
-        text.contains("(agent failure, ") || text.contains("Stopped.") || text.trim() == "One."
-    };
     service.said("a failure or the answer", ended).await;
     service.assert_no_lost_reply();
     if has_session {
@@ -115,4 +117,29 @@ async fn terminated(cell: Cell, has_session: bool) {
     }
     service.say("Again");
     service.said("the next answer", |text| text.trim() == "ok").await;
+}
+
+/// Ends the agent's processes with SIGTERM while a tool runs, and again between two turns. The next
+/// prompt is sent at once each time.
+pub(super) async fn agent_terminated_in_a_tool(cell: Cell) {
+    let work = Reply::does("call_1", Intent::shell("touch begun; sleep 20"));
+    let script = Script::default()
+        .on("Work.", [work, Reply::text("Done.")])
+        .on("Again", [Reply::text("ok")])
+        .on("More", [Reply::text("more")]);
+    let service = Service::begin(&cell, script.serve().await, Wishes::default()).await;
+    service.say("Work.");
+    super::super::wait_until("the tool runs", || service.exists("workspace/begun")).await;
+    service.until_resumable(&cell).await;
+    service.end_agents(Signal::TERM);
+    service.said("a failure or the answer", ended).await;
+    service.say("Again");
+    service.said("the next answer", |text| text.trim() == "ok").await;
+    service.assert_no_lost_reply();
+    if !cell.backend.one_shot {
+        service.until_resumable(&cell).await;
+        service.end_agents(Signal::TERM);
+    }
+    service.say("More");
+    service.said("the answer after an idle agent ended", |text| text.trim() == "more").await;
 }

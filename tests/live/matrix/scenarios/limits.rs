@@ -66,7 +66,10 @@ async fn hours(cell: Cell, allowance: Allowance) {
         }
     };
     cell.found("seconds", format!("{:.0}", begun.elapsed().as_secs_f64()));
-    assert!(notice.text.contains("in 2 h") || notice.text.contains("in 3 h"), "{}", notice.text);
+    let named = notice.text.split("<t:").nth(1).and_then(|rest| rest.split(':').next());
+    let named: i64 = named.and_then(|seconds| seconds.parse().ok()).expect("a time");
+    let left = named - jiff::Timestamp::now().as_second();
+    assert!((2 * 3600..=3 * 3600 + 60).contains(&left), "{}", notice.text);
     let button = notice.offers.iter().find(|offer| offer.label == "Try now").expect("a button");
     renewed.store(true, Ordering::SeqCst);
     let pressed = gateway.dispatcher.wait_choices.press(&button.id, true).await;
