@@ -126,6 +126,15 @@ async fn the_page_lists_every_version_with_what_proves_it() {
         let inspection = engine.inspect(&path).await;
         let inspection = inspection.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let digest = format!("{:x}", Sha256::digest(fs::read(&path).unwrap()));
+        for ((_, agent, _, version), _) in
+            proofs.iter().filter(|(key, proof)| key.0 == backend && proof.live.is_some())
+        {
+            assert_ne!(
+                inspection.descriptor.fits(version),
+                Some(false),
+                "a start with {agent} {version} warns although the real agent was tested"
+            );
+        }
         versions.insert(backend, (inspection.descriptor.version, digest));
     }
     let mut page = BEGINNING.to_owned();
