@@ -1,6 +1,6 @@
 //! Generates prompts in many channels, and checks that each was answered once and in order.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
@@ -52,8 +52,8 @@ pub struct Prompts {
     pub sent: Vec<(u64, u64)>,
     /// How many prompts may have been sent by now. They are spread over all faults.
     pub allowed: usize,
-    /// Prompts for which a repetition was offered. They may be answered out of order.
-    pub offered: HashSet<u64>,
+    /// The texts of the offers to repeat a prompt. Such a prompt may be answered out of order.
+    pub offered: HashMap<u64, String>,
     /// When the button of each offer was last pressed.
     pressed: HashMap<u64, Instant>,
     /// One prompt in this many uses a tool.
@@ -80,7 +80,7 @@ impl Prompts {
             channels,
             sent: Vec::new(),
             allowed: 0,
-            offered: HashSet::new(),
+            offered: HashMap::new(),
             pressed: HashMap::new(),
             tools_one_in: 20,
             written: HashMap::new(),
@@ -128,7 +128,7 @@ impl Prompts {
             for offer in
                 replies.iter().filter(|reply| self.local.button(reply.id, "Try again").is_some())
             {
-                self.offered.insert(question);
+                self.offered.insert(question, offer.content.clone());
                 let pause = |at: &Instant| at.elapsed() < PRESS_INTERVAL;
                 if !self.pressed.get(&offer.id).is_some_and(pause) {
                     self.pressed.insert(offer.id, Instant::now());
@@ -171,7 +171,7 @@ impl Prompts {
         let mut channels: BTreeMap<u64, u64> = BTreeMap::new();
         for (channel, question) in &self.sent {
             let replies = replies.get(question).map_or(&[][..], Vec::as_slice);
-            let offered = self.offered.contains(question);
+            let offered = self.offered.contains_key(question);
             let answers: Vec<&Message> = replies.iter().filter(|reply| is_final(reply)).collect();
             // A second attempt continues in the messages of the first, so no text appears twice.
             if let Some(other) = replies.iter().find(|reply| !is_final(reply) && !is_notice(reply))

@@ -236,9 +236,11 @@ impl Run {
         if asked == self.prompts.sent.len() && self.prompts.offered.is_empty() && outlived > 0 {
             return Ok(());
         }
-        let (sent, offered) = (self.prompts.sent.len(), self.prompts.offered.len());
+        let (sent, offered) = (self.prompts.sent.len(), &self.prompts.offered);
         Err(format!(
-            "{sent} prompts, {asked} times an agent was asked, {offered} offers, {outlived} turns outlived the gateway"
+            "{sent} prompts, {asked} times an agent was asked, {outlived} turns outlived the gateway, {} offers: {:?}",
+            offered.len(),
+            offered.values()
         ))
     }
 }
