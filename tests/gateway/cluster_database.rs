@@ -149,19 +149,48 @@ async fn a_prompt_that_a_replaced_leader_could_not_pass_on_is_answered() {
     let two = node(&local, &postgres, "two");
     let second = serving(&two).await;
     link.set(Way::Cut);
-    // The bot was never addressed in this channel, so no other node reads it.
+    // The bot was never addressed in this channel, so no node has it.
     local.mention(CROWD, ANN, "kept by the leader");
     waiting_notice(&local, CROWD, 1).await;
     second.logs(GOES_ON).await;
     second.logs("discord is ready").await;
     first.ended().await;
-    assert_eq!(answers(&local, CROWD, "kept by the leader"), 0);
+    local.wait_for_message(CROWD, |text| text.contains("You said: kept by the leader")).await;
     link.set(Way::Open);
     let again = serving(&one).await;
     again.logs("another node took over the channels of this one").await;
-    local.wait_for_message(CROWD, |text| text.contains("You said: kept by the leader")).await;
+    local.mention(CROWD, ANN, "and then");
+    local.wait_for_message(CROWD, |text| text.contains("You said: and then")).await;
     assert_eq!(answers(&local, CROWD, "kept by the leader"), 1);
     assert_eq!(node_of(&postgres, OTHER), "two");
+}
+
+#[tokio::test]
+async fn a_prompt_in_a_new_channel_is_answered_although_the_refused_leader_died_at_once() {
+    let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
+    postgres.create_team();
+    let url = postgres.team_url(postgres.folder());
+    let one = team_node(&local, &postgres, &url, "one");
+    let mut first = connected(&one).await;
+    let two = team_node(&local, &postgres, &postgres.accepted_team_url(), "two");
+    let second = serving(&two).await;
+    postgres.refuse_team(Refusal::Password);
+    // No node has these channels, and the leader has no time to note them.
+    for channel in [CROWD, CROWD + 1] {
+        local.mention(channel, ANN, "before it died");
+        local.say(channel, ANN, "not for the bot");
+    }
+    local.say(CROWD + 2, ANN, "not for the bot");
+    first.signal(Signal::KILL);
+    first.ended().await;
+    second.logs("discord is ready").await;
+    for channel in [CROWD, CROWD + 1] {
+        let says = |text: &str| text.contains("You said: before it died");
+        local.wait_for_message(channel, says).await;
+        assert_eq!(answers(&local, channel, "before it died"), 1);
+    }
+    let lanes = postgres.ask_team("select string_agg(node, ' ') from aetheel.lane");
+    assert_eq!(lanes, "two two", "no other channel was assigned to a node");
 }
 
 #[tokio::test]
@@ -176,6 +205,28 @@ async fn the_author_learns_that_the_database_cannot_store_a_message() {
     local.wait_for_message(OTHER, |text| text.contains("cannot store this message")).await;
     local.wait_for_message(OTHER, |text| text.contains("You said: last")).await;
     assert_eq!((answers(&local, OTHER, "first"), answers(&local, OTHER, "xyzzy")), (1, 0));
+}
+
+#[tokio::test]
+async fn errors_while_the_database_is_away_do_not_name_a_file_of_the_queue() {
+    let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
+    let folder = link_folder();
+    let link = Link::to_postgres(folder.path(), postgres.folder());
+    let one = node(&local, &postgres, "one")
+        .with("CLUSTER_URL", &postgres.url_by(folder.path()))
+        .with("CLUSTER_TURN_LEASE_SECONDS", "600");
+    let first = connected(&one).await;
+    local.mention(OTHER, ANN, "slow 3");
+    local.wait_for_message(OTHER, |text| text.contains("Second 1.")).await;
+    link.set(Way::Cut);
+    let refused = first.logs("cannot write the queue").await;
+    assert_eq!(refused["place"], "the database of the cluster", "{refused}");
+    first.logs("the turn is paused: the queue cannot be written").await;
+    link.set(Way::Open);
+    local.wait_for_message(OTHER, |text| text.ends_with("There.")).await;
+    let names_file = |line: &serde_json::Value| line.to_string().contains("queue.md");
+    let lines: Vec<_> = first.log().into_iter().filter(names_file).collect();
+    assert!(lines.is_empty(), "{lines:?}");
 }
 
 #[tokio::test]

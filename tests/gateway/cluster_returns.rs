@@ -54,6 +54,34 @@ async fn an_answer_that_was_finished_after_the_lease_is_delivered_once() {
 }
 
 #[tokio::test]
+async fn an_answer_that_was_posted_just_before_a_takeover_counts_as_finished() {
+    let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
+    let with_turns = |name| node(&local, &postgres, name).with("CLUSTER_TURN_LEASE_SECONDS", "15");
+    let one = with_turns("one");
+    let first = connected(&one).await;
+    let two = with_turns("two").with("NODE_LABELS", "gpu");
+    let mut second = serving(&two).await;
+    local.mention(CHANNEL, ANN, "hello");
+    local.wait_for_message(CHANNEL, |text| text.contains("You said: hello")).await;
+    assert_eq!(node_of(&postgres, CHANNEL), "two");
+    // The node dies before it learns that Discord has its answer.
+    local.faults().latency(Duration::from_secs(4));
+    local.mention(CHANNEL, ANN, "tool make");
+    let is_whole = |text: &str| text.contains("One tool worked, one did not.");
+    local.wait_for_message(CHANNEL, is_whole).await;
+    second.signal(Signal::KILL);
+    second.ended().await;
+    local.faults().latency(Duration::ZERO);
+    first.logs(GOES_ON).await;
+    local.mention(CHANNEL, ANN, "and now");
+    local.wait_for_message(CHANNEL, |text| text.contains("You said: and now")).await;
+    let texts = local.texts(CHANNEL);
+    assert_eq!(texts.iter().filter(|text| is_whole(text)).count(), 1, "{texts:?}");
+    let asks = |text: &String| text.contains('✂') || text.contains("may have used a tool");
+    assert!(!texts.iter().any(asks), "{texts:?}");
+}
+
+#[tokio::test]
 async fn a_machine_that_dies_again_gets_its_channel_back_at_the_next_start() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     let [(_one, mut first), (two, mut second)] = two(&local, &postgres).await;

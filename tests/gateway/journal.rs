@@ -5,6 +5,7 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, prlimit};
 
 use super::{installed, serving, used_a_tool};
 use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, OTHER};
+use crate::support::program::Program;
 
 #[tokio::test]
 async fn a_second_gateway_with_the_same_folder_ends_with_73_and_names_the_first() {
@@ -30,6 +31,20 @@ async fn a_second_gateway_with_the_same_token_is_reported() {
     let warning = "another gateway on this machine uses the same bot token";
     let _second = serving(&two).await.logs(warning).await;
     assert!(!first.stderr().contains(warning), "{}", first.stderr());
+}
+
+#[tokio::test]
+async fn another_program_that_acknowledges_interactions_is_reported() {
+    let local = LocalDiscord::start().await;
+    let (one, two) = (installed(&local), installed(&local));
+    let (first, second) = (serving(&one).await, serving(&two).await);
+    // Discord sends each to both gateways. One of them fails at least two of three times.
+    for _ in 0..3 {
+        local.slash(CHANNEL, ANN, "status", None);
+    }
+    let warning = "another program, perhaps on another machine, uses the same bot token";
+    let warns = |program: &Program| program.stderr().contains(warning);
+    local.wait_for("the warning", |_| (warns(&first) || warns(&second)).then_some(())).await;
 }
 
 #[tokio::test]

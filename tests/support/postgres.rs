@@ -198,6 +198,12 @@ impl Postgres {
         format!("host={} user=team password=first dbname=team", folder.display())
     }
 
+    /// Returns a value of `CLUSTER_URL` for the same database and a user that is not refused.
+    #[allow(dead_code, reason = "the benches do not use it")]
+    pub fn accepted_team_url(&self) -> String {
+        format!("host={} user=aetheel dbname=team", self.folder.path().display())
+    }
+
     /// Makes the server refuse the user of [`Postgres::create_team`], and cuts its connections.
     #[allow(dead_code, reason = "the benches do not use it")]
     pub fn refuse_team(&self, refusal: Refusal) {

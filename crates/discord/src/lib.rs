@@ -39,7 +39,7 @@ pub use access::permissions::MissingPermissions;
 pub use bot::Discord;
 pub use bot::dashboard_notices::NoticeError;
 pub use bot::listener::GatewayListener;
-pub use connection::gateway_event::{GatewayEvent, Parent};
+pub use connection::gateway_event::{GatewayEvent, Parent, RecentChannel};
 pub use connection::receipt::Receipt;
 pub use connection::sharing::{EventSharing, LoginHistory};
 pub use inbound::probes::ProbeSender;

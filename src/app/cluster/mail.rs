@@ -13,10 +13,11 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinSet;
 
 use super::unposted::Unposted;
 use crate::cluster::{Cluster, ClusterError, ClusterMessage, Inbox, ReceivedMessage};
-use crate::discord::{Discord, GatewayEvent, Receipt};
+use crate::discord::{Discord, GatewayEvent, Receipt, RecentChannel};
 use crate::dispatch::{FileNeighbours, Intake, PromptRefusal};
 use crate::event::{Lane, NewEvent};
 use crate::id::ChannelId;
@@ -32,6 +33,8 @@ pub(super) const FILE_NEWS: &str = "files";
 const MAX_BATCH: usize = 256;
 /// Delay before the database is called again, or a full queue is tried again.
 const RETRY_DELAY: Duration = Duration::from_millis(250);
+/// Time for reading what people wrote in channels that no node has. Other messages wait meanwhile.
+const UNREAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Largest number of entries of each cache of channels.
 const MAX_CACHED_CHANNELS: usize = 100_000;
 /// How long a channel is known to have no node before the database is asked again.
@@ -108,6 +111,8 @@ impl Poster {
             for event in batch.drain(..) {
                 if let Some(channel) = event.channel() {
                     messages.extend(self.message(event, channel).await);
+                } else if let Some(channels) = event.recent_channels() {
+                    messages.extend(self.unread(channels).await);
                 } else if let Ok(body) = serde_json::to_string(&event) {
                     patiently!(self.cluster.broadcast(DISCORD_EVENT, &body));
                 }
@@ -117,6 +122,38 @@ impl Poster {
             }
             self.unposted.posted(count);
         }
+    }
+
+    /// Makes the messages for what people wrote to the bot in channels that no node has. A leader
+    /// that ended may have received these messages while the database refused it. The node of any
+    /// other channel reads such messages itself.
+    async fn unread(&mut self, channels: Vec<RecentChannel>) -> Vec<ClusterMessage> {
+        let mut reads = JoinSet::new();
+        for place in channels {
+            if self.is_unowned(place.root()).await {
+                let settings = self.workspace.channels().await.of(&Lane::Channel(place.root()));
+                let all = settings.require_mention == Some(false);
+                let discord = self.discord.clone();
+                reads.spawn(async move { discord.unread_messages(place, all).await });
+            }
+        }
+        let (mut events, mut messages) = (Vec::new(), Vec::new());
+        let read_all = async {
+            while let Some(read) = reads.join_next().await {
+                events.extend(read.into_iter().flatten());
+            }
+        };
+        if tokio::time::timeout(UNREAD_TIMEOUT, read_all).await.is_err() {
+            tracing::warn!(
+                "discord does not return messages in time that a leader which ended may have received; in channels without a machine, people must repeat what they wrote in the last minutes"
+            );
+        }
+        for event in events {
+            if let Some(channel) = event.channel() {
+                messages.extend(self.message(event, channel).await);
+            }
+        }
+        messages
     }
 
     /// Sends messages of which the database cannot store at least one.

@@ -16,7 +16,7 @@ use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 
 use super::World;
 use super::state::{
-    APPLICATION, BOT, Control, GUILD, Session, TOKEN, guild_json, shard_of, user_json,
+    APPLICATION, BOT, Control, GUILD, Session, TOKEN, shard_of, user_json,
 };
 use super::tls::Stream;
 
@@ -163,7 +163,7 @@ fn payload_taken(
                 "resume_gateway_url": "ws://127.0.0.1:9", "session_type": "normal", "private_channels": [],
                 "application": {"id": APPLICATION.to_string(), "flags": 0},
             }});
-            let guild = json!({"op": 0, "s": 2, "t": "GUILD_CREATE", "d": guild_json()});
+            let guild = json!({"op": 0, "s": 2, "t": "GUILD_CREATE", "d": state.guild_at_login()});
             let mut events = vec![ready];
             events.extend(has_guild.then_some(guild));
             state.gateway.sessions.push(Session {

@@ -446,6 +446,23 @@ impl State {
         thread["owner_id"] = json!(owner.to_string());
         Some(thread)
     }
+
+    /// Returns the guild as Discord sends it after a login: also with the channels in which somebody
+    /// has written, and the id of the last message of each channel.
+    pub(super) fn guild_at_login(&self) -> Value {
+        // Ids of messages grow, so the last one of each channel stays.
+        let last: BTreeMap<u64, u64> =
+            self.messages.values().map(|message| (message.channel, message.id)).collect();
+        let rooms = last.keys().copied().filter(|id| (CROWD..=CROWD_END).contains(id));
+        let channels = [CHANNEL, OTHER].into_iter().chain(rooms).filter_map(|id| {
+            let mut channel = self.channel_json(id)?;
+            channel["last_message_id"] = json!(last.get(&id).map(u64::to_string));
+            Some(channel)
+        });
+        let mut guild = guild_json();
+        guild["channels"] = channels.collect();
+        guild
+    }
 }
 
 /// Returns the JSON of one of the initial channels, or `None` if it does not exist.

@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::Api;
-use crate::rest::{RestError, RestRequest, Timeouts};
+use crate::rest::{ALREADY_ACKNOWLEDGED, RestError, RestRequest, Timeouts};
 
 impl Api {
     /// Responds to an interaction.
@@ -35,7 +35,7 @@ impl Api {
             by_interaction: true,
         };
         match self.rest.send(&call, timeouts).await {
-            Err(RestError::Refused { code: 40060, .. }) => Ok(false),
+            Err(RestError::Refused { code: ALREADY_ACKNOWLEDGED, .. }) => Ok(false),
             other => other.map(|_| true),
         }
     }

@@ -122,10 +122,20 @@ impl Api {
         after: u64,
         timeouts: Timeouts,
     ) -> Result<(Vec<Message>, bool), RestError> {
-        let path = format!("/channels/{channel}/messages?after={after}&limit=100");
-        let found: Vec<Value> = self.get(path, ("GET messages", channel), timeouts).await?;
+        let found = self.raw_messages_after(channel, after, timeouts).await?;
         let full = found.len() >= 100;
         Ok((sorted_messages(found), full))
+    }
+
+    /// Returns at most 100 messages after an id, in the form and order in which Discord sends them.
+    pub(super) async fn raw_messages_after(
+        &self,
+        channel: u64,
+        after: u64,
+        timeouts: Timeouts,
+    ) -> Result<Vec<Value>, RestError> {
+        let path = format!("/channels/{channel}/messages?after={after}&limit=100");
+        self.get(path, ("GET messages", channel), timeouts).await
     }
 
     /// Returns the last `most` messages before an id, or fewer, oldest first.

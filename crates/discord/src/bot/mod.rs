@@ -8,6 +8,7 @@ mod listen;
 pub(crate) mod listener;
 mod outlet;
 mod transfer;
+mod unread;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

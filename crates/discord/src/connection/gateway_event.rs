@@ -22,6 +22,29 @@ pub(crate) const PERMISSIONS_CHANGED: &str = "PERMISSIONS";
 /// know. Another node may have posted the button, for example below a notice to the operator.
 pub(crate) const FORWARDED_PRESS: &str = "PRESS";
 
+/// The name of the derived event with the channels of a guild that have new messages. Only the node
+/// that is logged in processes it.
+const RECENT_CHANNELS: &str = "RECENT_CHANNELS";
+
+/// A channel or thread with new messages, which the bot may have missed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecentChannel {
+    pub(crate) guild: u64,
+    pub(crate) channel: u64,
+    /// The channel that a thread belongs to.
+    pub(crate) parent: Option<u64>,
+    /// The id after which the new messages begin.
+    pub(crate) after: u64,
+}
+
+impl RecentChannel {
+    /// Returns the channel that the thread belongs to, or the channel itself.
+    #[must_use]
+    pub fn root(&self) -> ChannelId {
+        ChannelId::discord(self.parent.unwrap_or(self.channel))
+    }
+}
+
 /// The channel that a thread belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -67,6 +90,19 @@ impl GatewayEvent {
     /// Creates the event that the bot's permissions may have changed.
     pub(crate) fn permissions_changed() -> Self {
         Self::for_all(PERMISSIONS_CHANGED, Value::Null)
+    }
+
+    /// Creates the event that channels have new messages. Returns `None` if `channels` is empty.
+    pub(crate) fn recent_channels_event(channels: &[RecentChannel]) -> Option<Self> {
+        let has_some = !channels.is_empty();
+        has_some.then(|| Self::for_all(RECENT_CHANNELS, json!(channels)))
+    }
+
+    /// Returns the channels that have new messages, or `None` if this is another event.
+    #[must_use]
+    pub fn recent_channels(&self) -> Option<Vec<RecentChannel>> {
+        (self.name == RECENT_CHANNELS)
+            .then(|| Deserialize::deserialize(&self.data).unwrap_or_default())
     }
 
     /// Creates the event that a person used a command, a button or a menu. The channel is taken

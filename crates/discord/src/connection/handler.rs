@@ -16,17 +16,18 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serenity::all::{Guild, GuildChannel};
 use serenity::client::{Context, RawEventHandler};
 use serenity::model::event::Event;
 use tokio::sync::watch;
 use tracing::warn;
 
-use super::gateway_event::{GatewayEvent, Parent};
+use super::gateway_event::{GatewayEvent, Parent, RecentChannel};
 use super::gateway_sink::EventCallback;
 use super::phase::ConnectionPhase;
 use crate::access::identity::Identity;
 use crate::text::mention::{self, Name};
-use crate::wire::{Message, MessageEdit, User, id_in};
+use crate::wire::{MISSED_SPAN, Message, MessageEdit, User, first_id_at, first_id_since, id_in};
 
 /// Events without which the bot cannot work.
 const REQUIRED_EVENTS: [&str; 5] =
@@ -74,10 +75,16 @@ impl RawEventHandler for Handler {
                 Some(written) => written,
                 None => return,
             },
+            Event::GuildCreate(event) => {
+                let recent = recent_channels(&event.guild);
+                if let Some(recent) = GatewayEvent::recent_channels_event(&recent) {
+                    (self.on_event)(recent);
+                }
+                return (self.on_event)(GatewayEvent::permissions_changed());
+            }
             // Guilds may be large, and their content is not needed.
             Event::ChannelUpdate(_)
             | Event::ThreadUpdate(_)
-            | Event::GuildCreate(_)
             | Event::GuildUpdate(_)
             | Event::GuildRoleCreate(_)
             | Event::GuildRoleUpdate(_)
@@ -131,7 +138,7 @@ impl Handler {
                 }
                 let names = names(&message.content, &message.mentions, message.guild_id, context);
                 let parent = parent(message.channel_id, message.guild_id, context);
-                let addressed = self.may_be_addressed(&message, parent);
+                let addressed = self.identity.may_be_addressed(&message, parent);
                 Some(GatewayEvent::in_channel((&name, data), names, parent, addressed))
             }
             "MESSAGE_UPDATE" => {
@@ -170,19 +177,21 @@ impl Handler {
             })
             .ok()
     }
+}
 
-    /// Returns whether a message may be for the bot even if the bot takes no part in the channel
-    /// yet. `InboundProcessor::is_for_us` makes the final decision, with lookups in Discord.
-    fn may_be_addressed(&self, message: &Message, parent: Parent) -> bool {
-        let me = self.identity.id;
-        // In threads that the bot opened or was addressed in, messages need no mention.
-        let perhaps_ours = self.identity.reads_all && parent != Parent::Known(None);
-        message.guild_id.is_none()
-            || perhaps_ours
-            || !message.mention_roles.is_empty()
-            || message.mentions.iter().any(|user| user.id == me)
-            || message.referenced_message.as_ref().is_some_and(|message| message.author.id == me)
-    }
+/// Returns the channels and threads of a guild that have messages which the bot still answers. The
+/// bot was not there for messages from before it joined.
+fn recent_channels(guild: &Guild) -> Vec<RecentChannel> {
+    let after = first_id_since(MISSED_SPAN).max(first_id_at(guild.joined_at.unix_timestamp()));
+    let is_recent =
+        |channel: &&GuildChannel| channel.last_message_id.is_some_and(|id| id.get() > after);
+    let of_guild = |channel: &GuildChannel| RecentChannel {
+        guild: guild.id.get(),
+        channel: channel.id.get(),
+        parent: channel.thread_metadata.and(channel.parent_id).map(|id| id.get()),
+        after,
+    };
+    guild.channels.values().chain(&guild.threads).filter(is_recent).map(of_guild).collect()
 }
 
 /// Returns the channel that a thread belongs to, as far as this login knows.

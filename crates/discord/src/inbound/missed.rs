@@ -19,12 +19,10 @@ use super::{InboundProcessor, RETRY_INTERVAL};
 use crate::access::lookups::LOOK_UP_TIMEOUTS;
 use crate::connection::gateway_event::Parent;
 use crate::text::mention;
-use crate::wire::{Message, first_id_since};
+use crate::wire::{MISSED_SPAN, Message, first_id_since};
 use aetheel_model::event::NewEvent;
 use aetheel_model::id::ChannelId;
 
-/// Missed messages that are older are not answered.
-const MISSED_SPAN: Duration = Duration::from_secs(600);
 /// How far back, and on how many pages of 100 messages, messages that are too old are counted.
 const COUNTED_SPAN: Duration = Duration::from_secs(24 * 3600);
 const COUNTED_PAGES: usize = 5;

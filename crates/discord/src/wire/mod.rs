@@ -13,10 +13,19 @@ pub(super) use messages::{Message, MessageEdit, MessageFile, ReferencedMessage};
 /// The time at which Discord's ids begin, in milliseconds since 1970.
 const EPOCH_MS: u64 = 1_420_070_400_000;
 
+/// Missed messages that are older are not answered.
+pub(super) const MISSED_SPAN: Duration = Duration::from_secs(600);
+
 /// Returns the smallest id that Discord could assign `ago` before now.
 pub(super) fn first_id_since(ago: Duration) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let ms = u64::try_from(now.saturating_sub(ago).as_millis()).unwrap_or(u64::MAX);
+    ms.saturating_sub(EPOCH_MS) << 22
+}
+
+/// Returns the smallest id that Discord could assign at a time, in seconds since 1970.
+pub(super) fn first_id_at(seconds: i64) -> u64 {
+    let ms = u64::try_from(seconds).unwrap_or(0).saturating_mul(1_000);
     ms.saturating_sub(EPOCH_MS) << 22
 }
 
