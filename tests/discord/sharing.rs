@@ -264,6 +264,24 @@ async fn a_button_is_answered_by_the_node_that_asked_even_after_the_channel_move
     assert_eq!(kind, 7);
 }
 
+#[tokio::test]
+async fn the_notice_that_a_message_waits_hides_no_earlier_message_of_the_channel() {
+    let local = LocalDiscord::start().await;
+    let (forwarder, first, second) = two_nodes(&local).await;
+    let message = local.mention(OTHER, ANN, "while the database is away");
+    second.event(&local, "while the database is away").await;
+    let event = {
+        let state = forwarder.state.lock().unwrap();
+        let key = format!("message:{message}");
+        state.heard.iter().find(|event| event.key() == key).expect("it was received").clone()
+    };
+    first.discord.report_waiting(&event).await;
+    local.wait_for_message(OTHER, |text| text.contains("waiting for my database")).await;
+    // A position would be later than that of the node which has the channel.
+    let notes = first.discord.export_channels(|_| true).await;
+    assert!(!notes.contains(&OTHER.to_string()), "{notes}");
+}
+
 async fn with_buttons_in(local: &LocalDiscord, channel: u64) -> u64 {
     local
         .wait_for("buttons", |local| {

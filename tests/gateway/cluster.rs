@@ -258,6 +258,33 @@ async fn a_node_that_was_stopped_too_long_sends_nothing_when_it_continues() {
 }
 
 #[tokio::test]
+async fn the_files_of_a_moved_channel_are_in_the_database_before_its_handover_is_deleted() {
+    let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
+    let [(one, _first), (_two, _second)] = two(&local, &postgres).await;
+    local.mention(CHANNEL, ANN, "hello");
+    local.wait_for_message(CHANNEL, |text| text.contains("You said: hello")).await;
+    postgres.ask(&format!(
+        "create table seen (copied bool);
+         create function look() returns trigger language plpgsql as $$ begin
+             insert into seen select exists (
+                 select from aetheel.file where node = old.to_node and name = 'discord.md' and body like '%{CHANNEL}%');
+             return old;
+         end $$;
+         create trigger look before delete on aetheel.handover for each row execute function look();
+         grant all on seen to public"
+    ));
+    assert_eq!(one.run(&["drain", "two"], "").await.code, 0);
+    assert_eq!(node_of(&postgres, CHANNEL), "one");
+    let copied = local
+        .wait_for("the deleted handover", |_| {
+            let seen = postgres.ask("select bool_and(copied) from seen");
+            (!seen.is_empty()).then_some(seen)
+        })
+        .await;
+    assert_eq!(copied, "t");
+}
+
+#[tokio::test]
 async fn a_drained_node_finishes_its_turns_and_moves_its_channels() {
     let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
     let [(one, first), (_two, second)] = two(&local, &postgres).await;

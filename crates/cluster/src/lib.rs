@@ -54,6 +54,7 @@ mod membership;
 mod mirror;
 mod nodes;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -142,6 +143,8 @@ struct ClusterState {
     poll_lock: tokio::sync::Mutex<()>,
     /// Notified when there may be messages.
     mail_notify: Arc<Notify>,
+    /// The content of each state file in the database, as this process has written it.
+    state_files: tokio::sync::Mutex<HashMap<String, Vec<u8>>>,
 }
 
 impl ClusterState {
@@ -162,6 +165,7 @@ impl ClusterState {
             lanes: Mutex::default(),
             poll_lock: tokio::sync::Mutex::default(),
             mail_notify: Arc::default(),
+            state_files: tokio::sync::Mutex::default(),
         }
     }
 

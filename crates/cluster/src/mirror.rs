@@ -15,6 +15,25 @@ impl Mirror {
         Self { cluster }
     }
 
+    /// Saves the files of `read` that differ from those in the database. Calls run one after the
+    /// other, and each reads the files when its turn comes, so that the newest content is saved last.
+    ///
+    /// # Errors
+    /// Returns the [`ClusterError`] of the first database call that failed.
+    pub async fn write_changed(
+        &self,
+        read: impl Future<Output = Vec<(String, Vec<u8>)>>,
+    ) -> Result<(), ClusterError> {
+        let mut known = self.cluster.inner.state_files.lock().await;
+        for (name, body) in read.await {
+            if known.get(&name) != Some(&body) {
+                self.write(&name, &String::from_utf8_lossy(&body)).await?;
+                known.insert(name, body);
+            }
+        }
+        Ok(())
+    }
+
     /// Saves the content of a file.
     ///
     /// # Errors

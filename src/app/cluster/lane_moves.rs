@@ -19,7 +19,7 @@ use crate::dispatch::{ImportedEvents, LaneTransfer, Observer, Settings};
 use crate::event::{Lane, LaneFilter};
 use crate::figures;
 use crate::plain::with_causes;
-use crate::startup::clustering::DISCORD_FILE;
+use crate::startup::clustering::{DISCORD_FILE, StateFiles};
 use crate::supervisor;
 use crate::turn::Backends;
 use crate::workspace::Workspace;
@@ -237,6 +237,11 @@ impl LaneMover {
         let mut taken = self.transfer.accepted_messages();
         taken.retain(|(channel, _)| handed(*channel));
         channels.extend(self.discord.mark_handled(&taken));
+        // The handover is deleted next. If this node ends after that, its successor needs its files.
+        let files = StateFiles::of(&self.cluster, self.workspace.folder());
+        if !files.mirror_changes().await {
+            return;
+        }
         let begun_lanes = self.transfer.begun_lanes();
         let has_begun = |row: &&LaneRow| begun_lanes.iter().any(|lane| row.has(lane));
         let begun: Vec<String> =

@@ -5,7 +5,7 @@
 
 mod store;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -328,8 +328,6 @@ pub struct StateFiles {
     mirror: Mirror,
     lease: Lease,
     state: PathBuf,
-    /// The content of each file in the database, by file name.
-    known: HashMap<String, Vec<u8>>,
 }
 
 impl StateFiles {
@@ -337,29 +335,26 @@ impl StateFiles {
     #[must_use]
     pub fn of(cluster: &Cluster, config: &Path) -> Self {
         let (mirror, lease) = (cluster.mirror(), cluster.lease());
-        Self { mirror, lease, state: config.join("state"), known: HashMap::new() }
+        Self { mirror, lease, state: config.join("state") }
     }
 
     /// Copies the files that changed since the last copy. Returns whether all were copied.
-    pub async fn mirror_changes(&mut self) -> bool {
+    pub async fn mirror_changes(&self) -> bool {
         let folder = self.state.clone();
-        let files = tokio::task::spawn_blocking(move || read_lane_files(&folder)).await;
-        for (name, body) in files.unwrap_or_default() {
-            if self.known.get(&name) == Some(&body) {
-                continue;
-            }
-            if let Err(error) = self.mirror.write(&name, &String::from_utf8_lossy(&body)).await {
-                tracing::debug!(%error, file = name, "cannot copy a state file to the database");
-                return false;
-            }
-            self.known.insert(name, body);
+        let read = async || {
+            let files = tokio::task::spawn_blocking(move || read_lane_files(&folder)).await;
+            files.unwrap_or_default()
+        };
+        let copied = self.mirror.write_changed(read()).await;
+        if let Err(error) = &copied {
+            tracing::debug!(%error, "cannot copy the state files to the database");
         }
-        true
+        copied.is_ok()
     }
 
     /// Copies the files whenever they change, until the node's lease has ended for good. Never
     /// returns.
-    async fn mirror_until_lease_ends(mut self) {
+    async fn mirror_until_lease_ends(self) {
         let mut late = false;
         while !self.lease.is_ended() {
             let done = self.mirror_changes().await;

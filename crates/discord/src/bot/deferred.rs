@@ -24,13 +24,10 @@ impl Discord {
     /// serves the channel, so the notice is sent without a lease. All nodes use the same nonce for
     /// a message, so that Discord posts one notice.
     ///
-    /// If this process ends before the message is in the database, the next one finds the message
-    /// when it catches up with the channel.
+    /// Notes nothing about the channel: a position here would hide the earlier messages from this
+    /// node when it takes over the channel.
     pub async fn report_waiting(&self, event: &GatewayEvent) {
         let Some((channel, id)) = self.prompt_in(event) else { return };
-        if self.inner.notes.last_handled(channel).is_none() {
-            self.inner.notes.start_channel(channel, id - 1);
-        }
         if let Err(error) = self.post_waiting_notice((channel, id), &waiting_nonce(id), WAITS).await
         {
             debug!(channel, message = id, %error, "cannot send the notice that a message waits");
