@@ -299,6 +299,27 @@ fn with_unknown_line(tape: &mut ParsedRecording) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_that_is_shown_twice_and_unknown_output_that_is_shown_are_harmful() {
     for (name, recording, wrong) in [
+/// A new version of an agent behind ACP that names the pieces of its answers otherwise.
+fn rename_pieces(line: &str) -> String {
+    line.replace("agent_message_chunk", "agent_text_chunk")
+}
+
+fn restore_pieces(line: &str) -> String {
+    line.replace("agent_text_chunk", "agent_message_chunk")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_correct_fix_is_accepted_for_the_first_of_two_turns_without_their_ends() {
+    let serving = shipped("acp").await;
+    let (lost, entries) = lost(&case("acp", "claude-init-prompt-streaming"), rename_pieces);
+    assert_eq!(entries.iter().filter_map(RecordingEntry::turn_start).count(), 2);
+    let successor = altered("acp", restore_pieces, same_action).await;
+    let cases = vec![case("acp", "claude-permission-reject-once")];
+    let pair = RolloutPair { serving, successor };
+    let judgement = judge(&pair, &MendEvidence { cases, lost: vec![lost] }, EFFORT).await;
+    assert!(judgement.findings.is_empty(), "{:#?}", judgement.findings);
+}
+
         ("codex", "tool-shell", double_tools as ChangeAction),
         ("gemini", "tool-shell", double_tools),
         ("gemini", "plain", show_unknown),
