@@ -12,7 +12,7 @@ use aetheel::kit::check::{Area, check};
 use aetheel::kit::mend::{LostRecording, MendEffort, MendEvidence, MendRule, judge};
 use aetheel::kit::mutation::OTHER_KIND;
 use aetheel::kit::report::{ReportOptions, ReportOrigin, ReportedLimits, make_report};
-use aetheel::kit::{Case, Rule, unread};
+use aetheel::kit::{Case, CheckFinding, Rule, unread};
 use aetheel::turn::comparison::compare;
 use aetheel::turn::recording::{EntryKind, ParsedRecording, RecordingEntry};
 use aetheel::turn::replay::{Batches, endings, replay};
@@ -165,6 +165,14 @@ fn double_tools(action: Action) -> Vec<Action> {
     }
     vec![action]
 }
+/// Asks with a key of the host's own questions.
+fn ask_as_the_host(mut action: Action) -> Vec<Action> {
+    if let Action::Ask(ask) = &mut action {
+        ask.ask |= 0x8000_0000;
+    }
+    vec![action]
+}
+
 
 fn reads(areas: &[Area]) -> usize {
     areas.iter().flat_map(|area| &area.findings).filter(|it| it.rule == Rule::Reads).count()
@@ -184,6 +192,17 @@ async fn a_component_that_loses_every_answer_fails_the_check_whatever_else_it_sh
         }
     }
 }
+#[tokio::test(flavor = "multi_thread")]
+async fn a_component_that_asks_with_a_key_of_the_host_fails_the_check() {
+    let backend = altered("acp", same_line, ask_as_the_host).await;
+    let recordings = [case("acp", "claude-permission-allow-once")];
+    let areas = check(&*backend, &recordings).await.unwrap();
+    let mut found = areas.iter().flat_map(|area| &area.findings);
+    let is_key =
+        |it: &CheckFinding| it.rule == Rule::Keys && it.got.contains("an ask with key 0x8");
+    assert!(found.any(is_key), "{areas:#?}");
+}
+
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_kit_and_the_gateway_find_the_same_unread_turns() {

@@ -228,7 +228,9 @@ impl Driver<'_> {
             Some(LinkReport::Event(event)) => self.event(event),
             Some(LinkReport::Session(ready)) => match self.guard.session(ready) {
                 Ok(native) => self.slot.set_native_id(native),
-                Err(reason) => tracing::debug!(%reason, "dropped a session id of the backend"),
+                Err(reason) => {
+                    tracing::warn!(%reason, hint = "`aetheel backend check` finds such mistakes", "dropped a session id of the backend: the next turn begins a new session");
+                }
             },
             Some(LinkReport::Ask(ask)) => {
                 self.observed.asked = true;
