@@ -27,6 +27,7 @@ use self::regression::{EndedTurn, GenerationTrials, Regression};
 use self::unknown::UnknownOutputs;
 use super::deps::DispatcherDeps;
 use super::outlet::Notice;
+use super::rollout::remove_from_lock;
 use aetheel_model::agent::Unrecognised;
 use aetheel_model::baseline::UNKNOWN_VERSION;
 use aetheel_model::figures;
@@ -247,6 +248,7 @@ impl DriftMonitor {
             (verdict.generation.to_string(), messages::measurement(&verdict));
         let outcome = if self.deps.rollback {
             match self.deps.backends.roll_back(&backend, &verdict.generation).await {
+                    remove_from_lock(&self.deps.workspace, &verdict.generation.digest).await;
                 Ok(serves) => {
                     self.state.lock().trials.exempt_restored(&serves);
                     RollbackResult::Done(serves.to_string())
