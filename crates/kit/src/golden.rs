@@ -98,7 +98,7 @@ pub async fn judge(
 fn meaning(actions: &[Action]) -> Vec<(Value, String)> {
     let mut meant: Vec<(Value, String)> = Vec::new();
     for action in actions {
-        let mut value = parsed(serde_json::to_value(action).unwrap_or_default());
+        let mut value = serde_json::to_value(action).unwrap_or_default();
         let kind = ["/event/kind/text", "/event/kind/thinking"]
             .into_iter()
             .find(|kind| value.pointer(kind).is_some_and(|text| text["replace"] == false));
@@ -107,6 +107,7 @@ fn meaning(actions: &[Action]) -> Vec<(Value, String)> {
             Some(Value::String(piece)) => piece,
             _ => String::new(),
         };
+        let value = parsed(value);
         match meant.last_mut() {
             Some((last, text)) if kind.is_some() && *last == value => text.push_str(&piece),
             _ => meant.push((value, piece)),
@@ -290,5 +291,6 @@ mod tests {
         assert_ne!(meaning(&whole), meaning(&pieces[1..]));
         let others = [text("{\"a\""), write("{\"a\":1,\"b\":[]}\n"), text(" or b"), text("c")];
         assert_ne!(meaning(&whole), meaning(&others));
+        assert_ne!(meaning(&[text("[1]")]), meaning(&[text("[2]")]), "an answer is not parsed");
     }
 }
