@@ -67,7 +67,7 @@ async fn text_beside_readable_answers_is_learned_and_survives_a_restart() {
     let saved = state(&folder, "baselines.md");
     assert!(
         saved.contains("`scripted` agent `1.4.2`: 3 answered, 0 silent")
-            && saved.contains(", `<said>.text` shown, `<tip>.text` beside 3."),
+            && saved.contains(", `<said>.text` answer 3, `<tip>.text` beside 3."),
         "{saved}"
     );
 
@@ -134,6 +134,30 @@ async fn a_success_without_an_answer_is_reported_where_all_turns_before_had_one(
     assert!(saved.contains(": 21 answered, 1 silent"), "{saved}");
     let counted = state(&folder, "drift.md");
     assert!(counted.contains("unlike all before` 1 times"), "{counted}");
+}
+
+#[tokio::test]
+async fn a_lost_short_answer_and_a_lost_part_are_reported_where_answers_were_learned() {
+    let folder = TempDir::new().unwrap();
+    let good = one(reader(1, "a", "said"));
+    let mut scene = Scene::with_lines(folder.path(), good, true, lines).await;
+    for _ in 0..3 {
+        assert_eq!(scene.answer("said;done").await.0, "Two files are in it.");
+    }
+    assert_eq!(scene.answer("said;renamed;done").await.0, "Two files are in it.");
+    let notice = scene.notice(1).await;
+    let what = "a part of an answer, at 'text', that reached nobody";
+    assert!(notice.contains(what), "{notice}");
+    let id = notice.split("recording `").nth(1).unwrap().split('`').next().unwrap();
+    let lost = state(&folder, "lost.md");
+    assert!(lost.contains(id), "{lost}");
+    scene.backends.load(reader(2, "b", "nothing"));
+    assert!(is_unread(&mut scene, "short;done").await, "its position is known");
+    // A new version of the agent answers where the previous one did.
+    let other = KnownAgent { version: Some("1.5.0".to_owned()), ..KnownAgent::default() };
+    scene.agents.set("scripted", other);
+    assert!(is_unread(&mut scene, "short;done").await);
+    scene.shut_down().await;
 }
 
 #[tokio::test]

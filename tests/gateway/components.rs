@@ -5,15 +5,17 @@ use std::fs;
 use std::io::Cursor;
 use std::os::unix::fs::PermissionsExt as _;
 
-use aetheel::agent::{Action, Spawn};
+use aetheel::agent::{Action, Spawn, TurnDone, TurnOutcome};
 use minisign::KeyPair;
 use serde_json::{Value, json};
 
 use super::{installed, serving};
 use crate::backend::digest;
+use crate::support::built;
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER};
 use crate::support::guests::{EXITED, Wat};
 use crate::support::program::{Ended, Installation, Program, copy_program};
+use crate::support::recordings::case;
 
 /// Returns a component of the backend `mini`, which answers with its version.
 pub(super) fn mini(version: &str, descriptor: Value) -> Vec<u8> {
@@ -166,9 +168,7 @@ async fn an_installed_component_serves_and_a_rollback_restores_the_previous_one(
 
 #[tokio::test]
 async fn a_component_that_reads_worse_is_rolled_back_automatically_without_a_restart() {
-    use aetheel::agent::{
-        Action, AgentEvent, AgentEventKind, TextEvent, TurnDone, TurnOutcome, Unrecognised,
-    };
+    use aetheel::agent::{AgentEvent, AgentEventKind, TextEvent, Unrecognised};
 
     let local = LocalDiscord::start().await;
     let installation = prepared(installed(&local)).with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
@@ -195,19 +195,19 @@ async fn a_component_that_reads_worse_is_rolled_back_automatically_without_a_res
                 replace: false,
                 parent: None,
             })),
-            Action::TurnDone(TurnDone {
-                session: 1,
-                turn: 1,
-                outcome: TurnOutcome::Completed,
-                text: None,
-                usage: None,
-            }),
+            completed(),
         ]),
         ..Wat::new("mini", "2.0.0")
     };
     let second = wat.build();
     let ended = install(&installation, &download(&installation, "mini-2.wasm", &second), &[]).await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
+    // As after an installation from a registry.
+    let locked = digest(&second);
+    let section = format!(
+        "## mini.wasm\n\n- from: oci://registry.example/mini:2@sha256:{locked}\n- sha256: {locked}\n"
+    );
+    fs::write(installation.path("config/backends.lock.md"), section).unwrap();
     wait_for_generation(&bot, 2).await;
     for _ in 0..3 {
         expect_answer(&local, "2.0.0").await;
@@ -220,6 +220,96 @@ async fn a_component_that_reads_worse_is_rolled_back_automatically_without_a_res
         installation.path(&format!("backends/mini.wasm.rolled-back-{}", &digest(&second)[..12]));
     assert_eq!(fs::read(aside).unwrap(), second);
     local.wait_for_message(OTHER, |text| text.contains("mini") && text.contains("3@")).await;
+    assert!(!installation.read("backends.lock.md").contains("## mini.wasm"));
+}
+
+#[tokio::test]
+async fn an_invalid_session_id_of_a_backend_is_logged_with_a_next_step() {
+    use aetheel::agent::{AgentEvent, AgentEventKind, SessionReady, TextEvent};
+
+    let local = LocalDiscord::start().await;
+    let installation = prepared(installed(&local));
+    let ready = SessionReady {
+        session: 1,
+        native_id: "--resume all".to_owned(),
+        model: None,
+        title: None,
+        tools: vec![],
+    };
+    let answer = TextEvent { part: 0, text: "1.0.0".to_owned(), replace: false, parent: None };
+    let answer = AgentEvent { session: 1, turn: 1, kind: AgentEventKind::Text(answer) };
+    let wat = Wat {
+        on_start: Some(vec![Action::SessionReady(ready), Action::Event(answer), completed()]),
+        ..wat("1.0.0", json!({}))
+    };
+    fs::write(installation.backend("mini"), wat.build()).unwrap();
+    let bot = serving(&installation).await;
+    expect_answer(&local, "1.0.0").await;
+    let line =
+        bot.logs("dropped a session id of the backend: the next turn begins a new session").await;
+    assert!(line["reason"].as_str().unwrap().contains("--resume all"), "{line}");
+    assert!(line["hint"].as_str().unwrap().contains("aetheel backend check"), "{line}");
+}
+
+#[tokio::test]
+async fn an_open_console_loads_a_version_that_is_installed_beside_it() {
+    let installation = prepared(Installation::new());
+    fs::write(installation.backend("mini"), mini("1.0.0", json!({}))).unwrap();
+    let mut console = installation.start(&["console"]);
+    console.type_in("hello\n").await;
+    console.prints("the first version", |text| text.ends_with("1.0.0\n").then_some(())).await;
+    let second = download(&installation, "mini-2.wasm", &mini("2.0.0", json!({})));
+    let ended = install(&installation, &second, &[]).await;
+    assert!(
+        ended.code == 0
+            && ended.stdout.contains("the next start loads it, and an open `aetheel console` now"),
+        "{}{}",
+        ended.stdout,
+        ended.stderr
+    );
+    // The console takes the new version when its watcher has seen the file.
+    let is_new = |text: &str| text.ends_with("2.0.0\n").then_some(true);
+    let is_old =
+        |count: usize, text: &str| (text.matches("1.0.0\n").count() > count).then_some(false);
+    for old in 1.. {
+        console.type_in("hello\n").await;
+        if console.prints("an answer", |text| is_new(text).or_else(|| is_old(old, text))).await {
+            break;
+        }
+    }
+    console.end_input();
+    assert_eq!(console.ended().await.code, 0);
+}
+
+#[tokio::test]
+async fn install_replays_the_recordings_in_the_folder_of_cases_beside_the_file() {
+    let installation = Installation::new();
+    let project = installation.path("project");
+    fs::create_dir_all(project.join("cases")).unwrap();
+    let component = project.join("gemini.wasm").display().to_string();
+    fs::write(&component, built("gemini.wasm")).unwrap();
+    let recorded = fs::read_to_string(&case("gemini", "plain").path).unwrap();
+    let recording = project.join("cases/plain.jsonl");
+    // Its answer is in a field that the component does not know.
+    fs::write(&recording, recorded.replace(r#"\"content\""#, r#"\"reply\""#)).unwrap();
+    let ended = install(&installation, &component, &[]).await;
+    assert_eq!(ended.code, 1, "{}", ended.stdout);
+    assert!(ended.stderr.contains("does not pass its check"), "{}", ended.stderr);
+    assert!(!installation.backend("gemini").exists());
+    fs::write(&recording, recorded).unwrap();
+    let ended = install(&installation, &component, &[]).await;
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert_eq!(fs::read(installation.backend("gemini")).unwrap(), built("gemini.wasm"));
+}
+
+fn completed() -> Action {
+    Action::TurnDone(TurnDone {
+        session: 1,
+        turn: 1,
+        outcome: TurnOutcome::Completed,
+        text: None,
+        usage: None,
+    })
 }
 
 #[tokio::test]

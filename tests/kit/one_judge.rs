@@ -4,15 +4,14 @@
 use std::sync::Arc;
 
 use aetheel::agent::{
-    Action, AgentEventKind, AgentLine, Descriptor, Exit, Exited, HostCommand, Input,
-    OutputDifference, Pipe, Safety, Spawned, StartTurn, TextEvent, TimedInput, TurnOutcome,
-    Unrecognised,
+    Action, AgentEventKind, Descriptor, HostCommand, Input, OutputDifference, Pipe, TextEvent,
+    TimedInput, TurnOutcome, Unrecognised,
 };
 use aetheel::kit::check::{Area, check};
 use aetheel::kit::mend::{LostRecording, MendEffort, MendEvidence, MendRule, judge};
 use aetheel::kit::mutation::OTHER_KIND;
 use aetheel::kit::report::{ReportOptions, ReportOrigin, ReportedLimits, make_report};
-use aetheel::kit::{Case, Rule, unread};
+use aetheel::kit::{Case, CheckFinding, Rule, unread};
 use aetheel::turn::comparison::compare;
 use aetheel::turn::recording::{EntryKind, ParsedRecording, RecordingEntry};
 use aetheel::turn::replay::{Batches, endings, replay};
@@ -166,6 +165,14 @@ fn double_tools(action: Action) -> Vec<Action> {
     vec![action]
 }
 
+/// Asks with a key of the host's own questions.
+fn ask_as_the_host(mut action: Action) -> Vec<Action> {
+    if let Action::Ask(ask) = &mut action {
+        ask.ask |= 0x8000_0000;
+    }
+    vec![action]
+}
+
 fn reads(areas: &[Area]) -> usize {
     areas.iter().flat_map(|area| &area.findings).filter(|it| it.rule == Rule::Reads).count()
 }
@@ -183,6 +190,17 @@ async fn a_component_that_loses_every_answer_fails_the_check_whatever_else_it_sh
             assert!(reads(&found) > 0, "{name}: {found:#?}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_component_that_asks_with_a_key_of_the_host_fails_the_check() {
+    let backend = altered("acp", same_line, ask_as_the_host).await;
+    let recordings = [case("acp", "claude-permission-allow-once")];
+    let areas = check(&*backend, &recordings).await.unwrap();
+    let mut found = areas.iter().flat_map(|area| &area.findings);
+    let is_key =
+        |it: &CheckFinding| it.rule == Rule::Keys && it.got.contains("an ask with key 0x8");
+    assert!(found.any(is_key), "{areas:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -281,6 +299,27 @@ async fn correct_fixes_are_accepted_and_unknown_lines_may_be_neither_shown_nor_d
     }
 }
 
+/// A new version of an agent behind ACP that names the pieces of its answers otherwise.
+fn rename_pieces(line: &str) -> String {
+    line.replace("agent_message_chunk", "agent_text_chunk")
+}
+
+fn restore_pieces(line: &str) -> String {
+    line.replace("agent_text_chunk", "agent_message_chunk")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_correct_fix_is_accepted_for_the_first_of_two_turns_without_their_ends() {
+    let serving = shipped("acp").await;
+    let (lost, entries) = lost(&case("acp", "claude-init-prompt-streaming"), rename_pieces);
+    assert_eq!(entries.iter().filter_map(RecordingEntry::turn_start).count(), 2);
+    let successor = altered("acp", restore_pieces, same_action).await;
+    let cases = vec![case("acp", "claude-permission-reject-once")];
+    let pair = RolloutPair { serving, successor };
+    let judgement = judge(&pair, &MendEvidence { cases, lost: vec![lost] }, EFFORT).await;
+    assert!(judgement.findings.is_empty(), "{:#?}", judgement.findings);
+}
+
 /// Adds a line that no version knows before the last line of the agent.
 fn with_unknown_line(tape: &mut ParsedRecording) {
     let is_line = |entry: &RecordingEntry| match entry.input() {
@@ -347,15 +386,14 @@ async fn a_report_keeps_the_changed_line_with_its_type() {
     }
 }
 
-/// Returns a backend of an agent that prints plain lines and begins its answers with `word`.
+/// Returns a backend that shows the plain lines of an agent that begin with `word`.
 fn of_plain_lines(word: &'static str) -> ScriptedBackend {
     ScriptedBackend::new(Arc::new(move |_, input| {
         Ok(match input {
             Input::Command(HostCommand::StartTurn(start)) => vec![spawn(start, &[])],
-            Input::Line(line) => match line.text.split_once(": ") {
-                Some((first, text)) if first == word => vec![event(text_event(text))],
-                _ => vec![],
-            },
+            Input::Line(line) if line.text.starts_with(word) => {
+                vec![event(text_event(&line.text))]
+            }
             Input::Exited(_) => vec![done(TurnOutcome::Completed)],
             _ => vec![],
         })
@@ -364,33 +402,17 @@ fn of_plain_lines(word: &'static str) -> ScriptedBackend {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn agents_that_print_plain_lines_are_checked_too() {
-    let start = StartTurn::plain("How are you?", Safety::Default);
-    let line = |text: &str| {
-        let text = text.to_owned();
-        Input::Line(AgentLine { proc: 1, pipe: Pipe::Stdout, text, truncated: false })
-    };
-    let inputs = [
-        Input::Command(HostCommand::StartTurn(start)),
-        Input::Spawned(Spawned { proc: 1, agent_version: None }),
-        line("Thinking: 3 s"),
-        line("Answer: I am very well today."),
-        Input::Exited(Exited { proc: 1, how: Exit::Code(0), stderr_tail: String::new() }),
-    ];
-    let mut text = serde_json::to_string(&case("gemini", "plain").tape.header).unwrap();
-    for input in &inputs {
-        text.push_str(&format!("\n{}", serde_json::json!({ "t": 1, "in": input })));
-    }
-    let tape = ParsedRecording::read(&text).unwrap();
-    let recording = [Case { path: "plain.jsonl".into(), tape, actions: None }];
+    // Claude Code without `--output-format` prints its answer as text.
+    let recording = [case("claude", "text-plain")];
     let fields = async |word| {
         let areas = check(&of_plain_lines(word), &recording).await.unwrap();
         areas.into_iter().find(|area| area.name == "fields").unwrap()
     };
-    let good = fields("Answer").await;
-    assert!(good.findings.is_empty(), "{good:#?}");
+    let good = fields("MOCK").await;
+    assert!(good.findings.is_empty() && good.trials > 0, "{good:#?}");
     let note = good.notes.iter().find(|note| note.trial.contains("a plain line"));
     assert!(note.is_some_and(|note| note.line == Some(5)), "{good:#?}");
-    let typo = fields("Awnser").await;
+    let typo = fields("MOKC").await;
     assert!(
         typo.findings.iter().any(|it| it.rule == Rule::Reads && it.line == Some(5)),
         "{typo:#?}"

@@ -6,7 +6,7 @@ use aetheel::agent::{AskDecision, Exit, PromptPart, SteerOutcome};
 use aetheel::turn::{AskCloseReason, Ending, Steering, StopReason};
 use tokio::sync::oneshot;
 
-use super::{ALLOW, Bench, Seen};
+use super::{ALLOW, Bench, LIMIT, Seen};
 use crate::support::lasting::{AgentCommand, LastingAgent};
 use crate::support::scripted::Agent;
 
@@ -64,6 +64,17 @@ async fn a_question_that_cannot_be_shown_is_dismissed() {
     let Seen::Ask(_, answer) = turn.sees().await else { panic!("no question") };
     drop(answer);
     assert_eq!(turn.end().await.text, "answer 7 Dismissed (by 1)");
+}
+
+#[tokio::test]
+async fn a_question_with_a_key_of_the_host_reaches_nobody_and_is_dismissed() {
+    let bench = Bench::new("session", |_| {}, asking);
+    let mut turn = bench.begin(7, None, "reserved");
+    let result = tokio::time::timeout(LIMIT, &mut turn.running).await.unwrap().unwrap();
+    assert_eq!(result.text, "answer 2147483655 Dismissed (by 1)");
+    while let Ok(seen) = turn.seen.try_recv() {
+        assert!(!matches!(seen, Seen::Ask(..)), "people are asked");
+    }
 }
 
 #[tokio::test]

@@ -12,12 +12,37 @@ mod smith;
 mod turns;
 mod tutorial;
 
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+use aetheel::mending::workshop::Workshop;
+
 use self::formats::{Format, lost_formats};
 use self::smith::{Bench, adapter};
 
 /// Returns whether all cases are tried instead of a sample.
 fn all() -> bool {
     std::env::var("MUTANTS").is_ok_and(|mutants| mutants == "all")
+}
+
+/// Rust of a package manager is not in the home folder, but links to it are in `PATH`.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_toolchain_is_found_through_path() {
+    let asked = std::process::Command::new("rustc").args(["--print", "sysroot"]).output().unwrap();
+    let sysroot = PathBuf::from(String::from_utf8(asked.stdout).unwrap().trim());
+    let folder = tempfile::tempdir().unwrap();
+    let [programs, home] = ["bin", "home"].map(|name| folder.path().join(name));
+    fs::create_dir(&programs).unwrap();
+    fs::create_dir(&home).unwrap();
+    symlink(sysroot.join("bin/rustc"), programs.join("rustc")).unwrap();
+    let variables = [("PATH", &programs), ("HOME", &home)]
+        .map(|(name, path)| (name.to_owned(), path.display().to_string()));
+    let source = smith::sources();
+    let opened =
+        Workshop::open(smith::custody(), Vec::new(), &variables.into(), (&source, "gemini"), &[])
+            .await;
+    assert!(opened.unwrap().readable.contains(&sysroot));
 }
 
 /// Judges a correct change of a backend for each of these many changes of its agent's output: one

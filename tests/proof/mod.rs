@@ -11,6 +11,7 @@ mod mutants;
 #[allow(dead_code, unused_imports, reason = "the guests' tests use more of it")]
 mod mutation;
 mod reports;
+mod short;
 
 use std::collections::BTreeMap;
 

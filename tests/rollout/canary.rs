@@ -88,11 +88,21 @@ async fn a_version_that_begins_to_fail_is_withdrawn_and_the_lost_reply_is_delive
 #[tokio::test]
 async fn a_version_that_reads_an_answer_wrongly_is_withdrawn() {
     let folder = TempDir::new().unwrap();
+    let section = |name: &str, digest: &str| {
+        let (digest, from) = (digest.repeat(64), format!("oci://registry.example/{name}:1"));
+        format!("## {name}.wasm\n\n- from: {from}@sha256:{digest}\n- sha256: {digest}\n")
+    };
+    let lock = folder.path().join("config/backends.lock.md");
+    std::fs::create_dir_all(folder.path().join("config")).unwrap();
+    std::fs::write(&lock, section("other", "c") + "\n" + &section("scripted", "b")).unwrap();
     let mut scene = Scene::new(folder.path(), canary(100, 1_000), version(true, 2, "b")).await;
     scene.answer("text secret;done").await;
     let told = scene.notice(1).await.text;
     assert!(told.contains("answer is missing: secret"), "{told}");
     assert_eq!(scene.withdrawn(), ["b".repeat(64)]);
+    Scene::noted(folder.path(), |note| note.is_none()).await;
+    let locked = std::fs::read_to_string(lock).unwrap();
+    assert!(locked.contains("## other.wasm") && !locked.contains("scripted"), "{locked}");
 }
 
 #[tokio::test]

@@ -277,8 +277,10 @@ impl Memory {
                 let kind = AskKind::PlanApproval(rest.to_owned());
                 let title = rest.to_owned();
                 let (options, diffs) = (vec![], vec![]);
+                // Keys from here up belong to the host.
+                let reserved = if rest == "reserved" { 0x8000_0000 } else { 0 };
                 vec![Action::Ask(Ask {
-                    ask: 7,
+                    ask: 7 + reserved,
                     session,
                     turn,
                     title,

@@ -51,6 +51,8 @@ pub struct Baseline {
     pub positions: BTreeMap<String, Position>,
     /// Turns without an answer since the last answer, and the component that ran them.
     pending: (String, u32),
+    /// The positions of answers in the output of other kept versions of the agent.
+    former: BTreeSet<String>,
 }
 
 /// The use of a position in the output.
@@ -58,6 +60,9 @@ pub struct Baseline {
 pub enum Position {
     /// Text from there was shown in some turn.
     Shown,
+    /// All text from there was part of an answer that people read. Contains the number of turns
+    /// that had such text.
+    Answer(u32),
     /// Text from there was never shown. Contains the number of turns that had such text.
     Beside(u32),
 }
@@ -69,6 +74,8 @@ pub struct Positions {
     pub beside: BTreeSet<String>,
     /// Positions of text that was shown, at least in part.
     pub shown: BTreeSet<String>,
+    /// Positions of which all text was part of the answer.
+    pub answers: BTreeSet<String>,
 }
 
 /// A turn that succeeded.
@@ -93,7 +100,7 @@ impl Baseline {
         last: Timestamp,
         positions: BTreeMap<String, Position>,
     ) -> Self {
-        Self { answered, silent, last, positions, pending: Default::default() }
+        Self { answered, silent, last, positions, ..Self::default() }
     }
 
     /// Returns whether positions are still learned.
@@ -105,7 +112,26 @@ impl Baseline {
     /// Returns whether text at a position is known not to be part of an answer.
     #[must_use]
     pub fn ignores(&self, position: &str) -> bool {
-        self.positions.get(position).is_some_and(Position::is_confirmed)
+        matches!(self.positions.get(position), Some(Position::Beside(turns)) if *turns >= CONFIRMATIONS)
+    }
+
+    /// Returns whether only answers appeared at a position in the turns so far.
+    #[must_use]
+    pub fn is_answer(&self, position: &str) -> bool {
+        matches!(self.positions.get(position), Some(Position::Answer(_)))
+    }
+
+    /// Returns the positions of this version of the agent at which only answers appear.
+    pub fn answers(&self) -> impl Iterator<Item = &str> {
+        let is_answer = |position: &Position| matches!(position, Position::Answer(turns) if *turns >= CONFIRMATIONS);
+        self.positions.iter().filter(move |(_, it)| is_answer(it)).map(|(name, _)| name.as_str())
+    }
+
+    /// Returns the positions of answers in the output of this version of the agent, and those of
+    /// other versions that this one does not contradict.
+    pub fn expected_answers(&self) -> impl Iterator<Item = &str> {
+        let former = self.former.iter().map(String::as_str);
+        self.answers().chain(former.filter(|name| !self.positions.contains_key(*name)))
     }
 
     /// Adds a turn. Returns whether something changed that must be saved.
@@ -134,17 +160,18 @@ impl Baseline {
     }
 
     fn learn(&mut self, positions: &Positions) {
-        let shown = positions.shown.iter().map(|name| (name, true));
-        let beside = positions.beside.iter().map(|name| (name, false));
-        for (name, shown) in shown.chain(beside) {
+        let answers = positions.answers.iter().map(|name| (name, Position::Answer(1)));
+        let shown = positions.shown.iter().map(|name| (name, Position::Shown));
+        let beside = positions.beside.iter().map(|name| (name, Position::Beside(1)));
+        for (name, new) in answers.chain(shown).chain(beside) {
             if let Some(position) = self.positions.get_mut(name) {
-                *position = match *position {
-                    Position::Beside(turns) if !shown => Position::Beside(turns + 1),
+                *position = match (*position, new) {
+                    (Position::Beside(turns), Position::Beside(_)) => Position::Beside(turns + 1),
+                    (Position::Answer(turns), Position::Answer(_)) => Position::Answer(turns + 1),
                     _ => Position::Shown,
                 };
             } else if self.positions.len() < POSITION_LIMIT && name.len() <= POSITION_LENGTH {
-                let position = if shown { Position::Shown } else { Position::Beside(1) };
-                self.positions.insert(name.clone(), position);
+                self.positions.insert(name.clone(), new);
             }
         }
         if !self.is_learning() {
@@ -155,7 +182,7 @@ impl Baseline {
 
 impl Position {
     fn is_confirmed(&self) -> bool {
-        matches!(self, Self::Beside(turns) if *turns >= CONFIRMATIONS)
+        matches!(self, Self::Beside(turns) | Self::Answer(turns) if *turns >= CONFIRMATIONS)
     }
 }
 
@@ -173,7 +200,12 @@ impl Baselines {
     #[must_use]
     pub fn get(&self, backend: &str, agent_version: Option<&str>) -> Option<Baseline> {
         let version = version(backend, Some(agent_version?))?;
-        Some(self.0.lock().get(&version).cloned().unwrap_or_default())
+        let all = self.0.lock();
+        let mut baseline = all.get(&version).cloned().unwrap_or_default();
+        for (_, other) in all.iter().filter(|(of, _)| of.backend == backend && **of != version) {
+            baseline.former.extend(other.answers().map(str::to_owned));
+        }
+        Some(baseline)
     }
 
     /// Returns the baseline of a version, or `None` if no turn of it was added.
@@ -240,7 +272,7 @@ mod tests {
 
     fn positions(beside: &[&str], shown: &[&str]) -> Positions {
         let set = |all: &[&str]| all.iter().map(|&text| text.to_owned()).collect();
-        Positions { beside: set(beside), shown: set(shown) }
+        Positions { beside: set(beside), shown: set(shown), answers: BTreeSet::new() }
     }
 
     fn learned(baseline: &mut Baseline, positions: &Positions) {
@@ -283,6 +315,32 @@ mod tests {
             learned(&mut baseline, &positions(&["tip", "text"], &[]));
             assert!(!baseline.ignores("tip") && !baseline.ignores("text"));
         }
+    }
+
+    #[test]
+    fn a_position_of_answers_is_known_after_three_turns_and_never_with_other_text() {
+        let all = Baselines::default();
+        let answer = Positions { answers: ["text".to_owned()].into(), ..Positions::default() };
+        let add = |version, positions: &Positions| {
+            let turn = Success { positions: Some(positions), ..turn("a", true) };
+            all.add("b", Some(version), turn);
+            all.get("b", Some(version)).expect("a baseline")
+        };
+        for _ in 0..2 {
+            assert_eq!(add("1", &answer).answers().count(), 0);
+        }
+        assert_eq!(Vec::from_iter(add("1", &answer).answers()), ["text"]);
+        // Another version expects answers there, until it contradicts.
+        let expected =
+            |version| all.get("b", Some(version)).expect("one").expected_answers().count();
+        assert_eq!(
+            (expected("2"), all.get("b", Some("2")).expect("one").answers().count()),
+            (1, 0)
+        );
+        add("2", &positions(&["text"], &[]));
+        assert_eq!(expected("2"), 0);
+        assert_eq!(add("1", &positions(&[], &["text"])).answers().count(), 0);
+        assert_eq!(add("1", &answer).answers().count(), 0);
     }
 
     #[test]

@@ -28,6 +28,8 @@ const UNKNOWN_KINDS: usize = 200;
 pub const MAX_TEXT_BYTES: usize = 1 << 20;
 /// Ends a text that was longer than [`MAX_TEXT_BYTES`].
 const CUT: &str = "\n\n… (cut after 1 MiB; the recording of this turn has the rest)";
+/// The key of the notice about compactions.
+const COMPACTIONS: &str = "\0compactions";
 /// Size, in bytes, of the end of a running tool's output that is kept.
 const TAIL: usize = 2 << 10;
 
@@ -87,6 +89,8 @@ pub struct Transcript {
     notices: Vec<String>,
     /// The index of each notice with a key in `notices`, by its key.
     notice_indexes: HashMap<String, usize>,
+    /// The number of times that the agent shortened the history.
+    compactions: u32,
     retry: Option<String>,
     unrecognised: BTreeMap<String, u32>,
     /// Whether unknown output came after the last beginning and end of a tool.
@@ -144,7 +148,13 @@ impl Transcript {
             AgentEventKind::Notice(notice) => self.notice(notice),
             AgentEventKind::Compaction(compaction) => {
                 if let Some(line) = compaction.line() {
-                    self.notice(&line.into());
+                    self.compactions += 1;
+                    let text = match self.compactions {
+                        1 => line,
+                        count => format!("{line} It did so {count} times in this turn."),
+                    };
+                    let key = Some(COMPACTIONS.to_owned());
+                    self.notice(&AgentNotice { level: DiagnosticLevel::Info, key, text });
                 }
             }
             AgentEventKind::Unrecognised(Unrecognised { what, .. }) => {
@@ -393,6 +403,11 @@ mod tests {
         let shortened =
             "The agent shortened the history of this conversation from 9000 to 800 tokens.";
         assert_eq!(transcript.notices(), ["plain", "ready", "plain", shortened]);
+        for _ in 0..3_000 {
+            transcript.apply(&AgentEventKind::Compaction(compaction(true)));
+        }
+        let often = format!("{shortened} It did so 3001 times in this turn.");
+        assert_eq!(transcript.notices(), ["plain", "ready", "plain", &often]);
     }
 
     #[test]

@@ -356,6 +356,26 @@ impl TurnEvidence<'_> {
     }
 }
 
+/// The reason why an answer, or a part of it, may be lost in a turn that completed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Suspicion {
+    /// The turn had no answer, although turns of its backend always had one.
+    Silence,
+    /// People read an answer, but not the text at this path of the agent's output.
+    LostPart(String),
+}
+
+impl fmt::Display for Suspicion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Silence => f.write_str("a success without an answer, unlike all before"),
+            Self::LostPart(path) => {
+                write!(f, "a part of an answer, at `{path}`, that reached nobody")
+            }
+        }
+    }
+}
+
 /// The result of a turn.
 #[derive(Debug)]
 pub struct TurnResult {
@@ -386,9 +406,8 @@ pub struct TurnResult {
     pub orphaned: bool,
     /// Whether the turn succeeded without text, a file or a question.
     pub silent: bool,
-    /// Whether the turn was silent although turns of its backend never were, so that its answer may
-    /// be lost.
-    pub suspicious: bool,
+    /// Why an answer may be lost, although the turn completed.
+    pub suspicion: Option<Suspicion>,
     /// Whether the turn says something about the usual output of the agent.
     pub is_usual: bool,
     /// The positions of text in the output, if the answer can be read and positions are still

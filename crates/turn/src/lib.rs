@@ -48,7 +48,7 @@ pub use agent_folders::{AgentFolders, LinkError};
 pub use audience::{Answerer, AskCloseReason, Audience, Judgement};
 pub use blob::Blob;
 pub use driver::{Steering, TurnRequest, run};
-pub use ending::{Ending, StopReason, TurnResult};
+pub use ending::{Ending, StopReason, Suspicion, TurnResult};
 pub use guest::{
     Backend, Backends, ComponentStatus, Generation, Guest, GuestFailure, KnownComponent,
     RolloutPair, VersionError,

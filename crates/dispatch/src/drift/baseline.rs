@@ -20,6 +20,7 @@ impl DriftMonitor {
             let is_clean = |position: &String| redactor.redact(position.clone()) == *position;
             positions.beside.retain(is_clean);
             positions.shown.retain(is_clean);
+            positions.answers.retain(is_clean);
         }
         let success = Success {
             component: &result.generation.digest,

@@ -27,6 +27,7 @@ use self::regression::{EndedTurn, GenerationTrials, Regression};
 use self::unknown::UnknownOutputs;
 use super::deps::DispatcherDeps;
 use super::outlet::Notice;
+use super::rollout::remove_from_lock;
 use aetheel_model::agent::Unrecognised;
 use aetheel_model::baseline::UNKNOWN_VERSION;
 use aetheel_model::figures;
@@ -150,17 +151,14 @@ impl DriftMonitor {
         self.note_baseline(backend, result);
         let what = match ending {
             // Reported to the operator, because otherwise only the person who asked would see it.
-            Ending::Unread(_) if keys.is_empty() => Some("an answer without anything readable"),
-            _ if result.suspicious => Some("a success without an answer, unlike all before"),
-            _ => None,
+            Ending::Unread(_) if keys.is_empty() => {
+                Some("an answer without anything readable".to_owned())
+            }
+            _ => result.suspicion.as_ref().map(ToString::to_string),
         };
         if let Some(what) = what {
-            let unknown = Unrecognised {
-                what: what.to_owned(),
-                path: None,
-                sample: String::new(),
-                ..Unrecognised::default()
-            };
+            let unknown =
+                Unrecognised { what, path: None, sample: String::new(), ..Unrecognised::default() };
             self.on_unknown(&UnknownOutput {
                 backend,
                 generation,
@@ -172,7 +170,8 @@ impl DriftMonitor {
         if is_partial {
             return;
         }
-        let misread = matches!(ending, Ending::Unread(_) | Ending::Backend(_)) || result.suspicious;
+        let misread =
+            matches!(ending, Ending::Unread(_) | Ending::Backend(_)) || result.suspicion.is_some();
         let version = self.version(agent_version);
         let unknown: Vec<String> = keys.into_iter().map(|key| key.what).collect();
         let ended =
@@ -249,6 +248,7 @@ impl DriftMonitor {
             match self.deps.backends.roll_back(&backend, &verdict.generation).await {
                 Ok(serves) => {
                     self.state.lock().trials.exempt_restored(&serves);
+                    remove_from_lock(&self.deps.workspace, &verdict.generation.digest).await;
                     RollbackResult::Done(serves.to_string())
                 }
                 Err(error) => RollbackResult::Failed(error.to_string()),

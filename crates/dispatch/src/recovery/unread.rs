@@ -60,7 +60,7 @@ impl LostReplies {
         (binding, requested): (&Binding, Option<&str>),
         result: &TurnResult,
     ) -> Option<Offer> {
-        if !(result.ending.is_lost() || result.suspicious) || !result.output {
+        if !(result.ending.is_lost() || result.suspicion.is_some()) || !result.output {
             return None;
         }
         let kept = self.deps.recorder.keep(&result.recording, turn).await;

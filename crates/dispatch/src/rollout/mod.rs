@@ -41,7 +41,7 @@ use aetheel_model::event::Lane;
 use aetheel_model::figures::{self, RolloutResult};
 use aetheel_model::id::ChannelId;
 use aetheel_model::plain::with_causes;
-use aetheel_store::workspace::{RolloutEnd, RolloutNote, RolloutState};
+use aetheel_store::workspace::{RolloutEnd, RolloutNote, RolloutState, Workspace};
 use aetheel_turn::{Backend, Ending, Generation, GuestFailure, RolloutPair, TurnResult};
 
 /// Maximum number of turns of the serving version that wait to be compared.
@@ -261,6 +261,9 @@ impl RolloutMonitor {
         let Some(note) = self.notes.lock().remove(backend) else { return };
         self.logged.lock().remove(&note.digest);
         self.waits.lock().remove(&note.digest);
+        if end == RolloutEnd::Withdrawn {
+            remove_from_lock(&self.deps.workspace, &note.digest).await;
+        }
         let notes = self.deps.workspace.rollout_notes();
         if let Err(error) = notes.end(note, end, self.deps.clock.now()).await {
             tracing::warn!(backend, error = %with_causes(&error), "cannot move a rollout from state/rollouts.md to state/rollout-history.md");
@@ -304,6 +307,13 @@ impl RolloutMonitor {
     fn notify_of(self: &Arc<Self>, notice: Notice) {
         let monitor = Arc::clone(self);
         tokio::spawn(async move { monitor.post(notice).await });
+    }
+}
+
+/// Removes a version that serves no more from `backends.lock.md`, and logs if that fails.
+pub(super) async fn remove_from_lock(workspace: &Workspace, digest: &str) {
+    if let Err(error) = workspace.remove_from_lock(digest.to_owned()).await {
+        tracing::warn!(digest, error = %with_causes(&error), "backends.lock.md still names a version that was rolled back; remove its section, or `aetheel backend install --locked` installs it again");
     }
 }
 

@@ -113,7 +113,7 @@ impl TurnRunner {
         let mut result = aetheel_turn::run(request, &self.shared.links, &mut audience).await;
         // An empty answer to a heartbeat means that there is nothing to say.
         if event.kind == EventKind::Heartbeat && result.silent {
-            (result.suspicious, result.is_usual) = (false, false);
+            (result.suspicion, result.is_usual) = (None, false);
         }
         kept.hold_turn_place(std::mem::take(&mut result.slot));
         audience.flush();

@@ -82,7 +82,7 @@ impl MendTrial<'_> {
             }
         };
         let Some((key, _)) = case.tape.beginning_of(turn) else { return Ok(()) };
-        let tape = until_end(&case.tape, turn);
+        let tape = self.until_end(&case.tape, turn, key).await?;
         let fault = match self.withheld(&tape, key).await? {
             None => self.invented(&tape.entries, key, &reply).await?,
             withheld => withheld,
@@ -106,6 +106,32 @@ impl MendTrial<'_> {
         }
         judgement.replies.push(MendedReply { turn: turn.clone(), text: reply });
         Ok(())
+    }
+
+    /// Returns the recording up to the entry that ends a turn, or up to the place at which
+    /// both versions have ended it.
+    async fn until_end(
+        &self,
+        tape: &ParsedRecording,
+        turn: &str,
+        key: TurnKey,
+    ) -> Result<ParsedRecording, GuestFailure> {
+        let ends = |entry: &RecordingEntry| matches!(&entry.kind, EntryKind::Ending { turn: id, .. } if id == turn);
+        let mut end = tape.entries.iter().position(ends);
+        if end.is_none() {
+            for version in [&self.pair.serving, &self.pair.successor] {
+                let replayed = replay(&**version, &tape.entries, Batches::Single).await?;
+                let is_end =
+                    |action: &Action| matches!(action, Action::TurnDone(done) if done.turn == key);
+                let step = replayed.steps.iter().find(|step| step.actions.iter().any(is_end));
+                end = end.max(step.map(|step| step.entry));
+            }
+        }
+        let mut tape = tape.clone();
+        let length = end.map_or(tape.entries.len(), |end| end + 1);
+        tape.entries.truncate(length);
+        tape.lines.truncate(length);
+        Ok(tape)
     }
 
     /// Returns the reason why a part of the agent's answer is not shown, or `None` if all of it is:
@@ -327,17 +353,6 @@ fn reading(replayed: &ReplayResult, entry: usize) -> EntryReading {
         }
     }
     strongest
-}
-
-/// Returns the recording up to the end of a turn.
-fn until_end(tape: &ParsedRecording, turn: &str) -> ParsedRecording {
-    let mut tape = tape.clone();
-    let ends = |entry: &RecordingEntry| matches!(&entry.kind, EntryKind::Ending { turn: id, .. } if id == turn);
-    if let Some(end) = tape.entries.iter().position(ends) {
-        tape.entries.truncate(end + 1);
-        tape.lines.truncate(end + 1);
-    }
-    tape
 }
 
 /// Returns the actions of a replay as JSON, and whether a turn counts as unread.

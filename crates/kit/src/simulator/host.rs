@@ -20,6 +20,8 @@ const MAX_SAMPLE: usize = 2 << 10;
 const MAX_FILE: usize = 1 << 20;
 /// Maximum number of private files of a link.
 const MAX_FILES: usize = 8;
+/// The first key of the host's own asks.
+const FIRST_HOST_ASK: u32 = 0x8000_0000;
 
 pub(super) struct SimulatedHost<'a> {
     pub(super) turns: OpenTurns,
@@ -135,6 +137,10 @@ impl<'a> SimulatedHost<'a> {
             }
             Action::Ask(ask) => {
                 self.running("an ask", (ask.session, ask.turn), report);
+                if ask.ask >= FIRST_HOST_ASK {
+                    let got = format!("an ask with key {:#x}", ask.ask);
+                    report.add(Rule::Keys, got, "a key below 0x8000_0000");
+                }
                 self.asks.insert(ask.ask);
             }
             Action::AskWithdrawn(ask) => drop(self.asks.remove(ask)),

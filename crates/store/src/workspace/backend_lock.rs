@@ -1,10 +1,10 @@
 //! `backends.lock.md`: which version of a backend came from which registry. With this file another
-//! machine installs the same versions. Written by `aetheel backend install`; the gateway does not
-//! read it.
+//! machine installs the same versions. Written by `aetheel backend install`; the gateway removes
+//! versions that it rolls back.
 
 use std::path::{Path, PathBuf};
 
-use super::{DOCUMENT_LIMIT, FileError};
+use super::{DOCUMENT_LIMIT, FileError, Workspace, blocking};
 use crate::disk::{WORLD_READABLE_MODE, read_ordinary, replace_for, text_of};
 use aetheel_model::markdown::layout::SectionLayout;
 use aetheel_model::markdown::sections::{Section, sections};
@@ -117,6 +117,27 @@ impl BackendLock {
         replace_for(&self.path, text.as_bytes(), WORLD_READABLE_MODE)
             .map(drop)
             .map_err(|error| FileError::new("write", &self.path, error))
+    }
+}
+
+impl Workspace {
+    /// Removes a version that was rolled back or withdrawn, so that `install --locked` does not
+    /// bring it back.
+    ///
+    /// # Errors
+    /// [`BackendLockError`]; the file is unchanged.
+    pub async fn remove_from_lock(&self, component: String) -> Result<(), BackendLockError> {
+        let folder = self.folder().to_owned();
+        blocking(move || {
+            let mut lock = BackendLock::read(&folder)?;
+            let before = lock.entries.len();
+            lock.entries.retain(|entry| entry.component != component);
+            if lock.entries.len() != before {
+                lock.save()?;
+            }
+            Ok(())
+        })
+        .await
     }
 }
 

@@ -13,7 +13,7 @@ use aetheel_model::baseline::{Baseline, Position, Version, drop_oldest};
 const HEADING: &str = "# Baselines
 
 The usual output of each version of an agent: backend, version, turns with and without an answer, when the last one ended, and the positions
-of text that was shown, or that appeared beside the answer in this many turns. See docs/drift.md. The file can be removed.
+of text that was shown, or that was the answer or appeared beside it in this many turns. See docs/drift.md. The file can be removed.
 
 ";
 
@@ -114,14 +114,17 @@ impl LedgerEntry for SavedBaseline {
                     rest = after;
                     (name, Position::Shown)
                 }
-                [Code(name), Word(word), Word(turns), after @ ..] if word == "beside" => {
+                [Code(name), Word(word), Word(turns), after @ ..]
+                    if word == "beside" || word == "answer" =>
+                {
                     let Ok(turns) = turns.parse() else {
                         return fault("a position has no number of turns");
                     };
                     rest = after;
-                    (name, Position::Beside(turns))
+                    let is_answer = word == "answer";
+                    (name, if is_answer { Position::Answer } else { Position::Beside }(turns))
                 }
-                _ => return fault("a position is neither `shown` nor `beside`"),
+                _ => return fault("a position is neither `shown`, `beside` nor `answer`"),
             };
             positions.insert(name.clone(), position);
         }
@@ -149,6 +152,7 @@ impl LedgerEntry for SavedBaseline {
             line.push_str(&match position {
                 Position::Shown => format!(", {name} shown"),
                 Position::Beside(turns) => format!(", {name} beside {turns}"),
+                Position::Answer(turns) => format!(", {name} answer {turns}"),
             });
         }
         line
@@ -166,6 +170,7 @@ mod tests {
             ("<tip>.text".to_owned(), Position::Beside(3)),
             ("<a`b>.c[] last 9".to_owned(), Position::Shown),
             ("z".to_owned(), Position::Beside(1)),
+            ("said".to_owned(), Position::Answer(3)),
         ];
         let last = Timestamp::from_second(second).expect("a time");
         Baseline::saved(12, 1, last, positions.into())

@@ -12,7 +12,7 @@ mod shown;
 use std::collections::{BTreeMap, VecDeque};
 
 use self::scan::Scan;
-use self::shown::{ShownText, normal};
+use self::shown::{ShownText, StreamKind, normal};
 use aetheel_model::agent::{
     Action, AgentEventKind, ArgumentValue, Chunk, HostCommand, Input, Pipe, PromptPart, StartTurn,
     TextEvent, TurnDone, TurnKey, TurnOutcome,
@@ -101,6 +101,8 @@ impl VisibleAnswer {
 pub struct Examination {
     /// The path, in the agent's output, of an answer that people could not read.
     pub lost: Option<String>,
+    /// The path of a part of the answer that people could not read, although they read another one.
+    pub lost_part: Option<String>,
     /// The positions of text in the output, if people could read the answer and the baseline (the
     /// usual output of this version of the agent) is still learning.
     pub positions: Option<Positions>,
@@ -213,7 +215,8 @@ impl OutputLedger {
             Action::QueryAnswer(answer) => self.shown.add_all(answer),
             Action::TurnDone(done) => {
                 if let Some(text) = &done.text {
-                    self.shown.add(text);
+                    let key = (StreamKind::Answer, done.turn, "done".to_owned());
+                    self.shown.stream(key, text);
                 }
                 if let TurnOutcome::Failed(failure) | TurnOutcome::Lost(failure) = &done.outcome {
                     self.shown.add(&failure.message);
@@ -237,7 +240,7 @@ impl OutputLedger {
     fn event(&mut self, turn: TurnKey, event: &AgentEventKind) {
         match event {
             AgentEventKind::Text(text) if text.parent.is_none() => {
-                let stream = ("text", turn, text.part.to_string());
+                let stream = (StreamKind::Answer, turn, text.part.to_string());
                 if text.replace {
                     self.shown.withdraw(&stream);
                 }
@@ -248,10 +251,11 @@ impl OutputLedger {
             }
             AgentEventKind::Text(text) | AgentEventKind::Thinking(text) => {
                 let of = text.parent.clone().unwrap_or_default();
-                self.shown.stream(("aside", turn, format!("{}{of}", text.part)), &text.text);
+                let part = format!("{}{of}", text.part);
+                self.shown.stream((StreamKind::Aside, turn, part), &text.text);
             }
             AgentEventKind::ToolOutput(output) => {
-                let stream = ("tool", turn, output.id.clone());
+                let stream = (StreamKind::ToolOutput, turn, output.id.clone());
                 if output.replace {
                     self.shown.withdraw(&stream);
                 }
@@ -309,11 +313,7 @@ impl OutputLedger {
         let Some(said) = self.turns.get(&turn) else { return Examination::default() };
         let last = done.and_then(|done| done.text.as_deref()).map(visible).unwrap_or_default();
         if said.is_readable(&last) {
-            let learns = self.turns.len() == 1
-                && !said.unknown
-                && baseline.is_some_and(Baseline::is_learning);
-            let positions = learns.then(|| self.scan(|_| true).positions(&self.shown.index()));
-            return Examination { lost: None, positions };
+            return self.examine_readable(said, baseline);
         }
         let is_begun = said.parts.values().any(|part| !part.before.is_empty());
         let is_last = |unit: &OutputUnit| unit.number >= said.boundary;
@@ -322,8 +322,31 @@ impl OutputLedger {
         // The most likely place first: unknown output after the last tool, then all output after it.
         let lost = lost(self.scan(|unit| unit.unknown && is_last(unit)))
             .or_else(|| lost(self.scan(is_last)))
-            .or_else(|| lost(self.scan(|_| true)).filter(|_| !is_begun));
-        Examination { lost, positions: None }
+            .or_else(|| lost(self.scan(|_| true)).filter(|_| !is_begun))
+            .or_else(|| {
+                let read = self.shown.streamed(&[StreamKind::Answer, StreamKind::Aside])?;
+                self.scan(is_last).missing_answer(&read, &shown, baseline?)
+            });
+        Examination { lost, ..Examination::default() }
+    }
+
+    /// Looks for a lost part of an answer, and collects positions for a baseline.
+    fn examine_readable(&self, said: &VisibleAnswer, baseline: Option<&Baseline>) -> Examination {
+        let mut examined = Examination::default();
+        let Some(baseline) = baseline.filter(|_| self.turns.len() == 1 && !said.unknown) else {
+            return examined;
+        };
+        if !baseline.is_learning() && baseline.answers().next().is_none() {
+            return examined;
+        }
+        let scan = self.scan(|_| true);
+        examined.lost_part = scan.missing_part(&self.shown.index_with_withdrawn(), baseline);
+        if examined.lost_part.is_none() && baseline.is_learning() {
+            let read = self.shown.streamed(&[StreamKind::Answer, StreamKind::Withdrawn]);
+            let read = read.unwrap_or_default();
+            examined.positions = Some(scan.positions(&self.shown.index(), &read, baseline));
+        }
+        examined
     }
 
     /// Scans the units that `is_chosen` selects. Learns from all of them which messages people
@@ -331,6 +354,7 @@ impl OutputLedger {
     fn scan(&self, is_chosen: impl Fn(&OutputUnit) -> bool) -> Scan {
         let mut scan = Scan::default();
         self.units.iter().for_each(|unit| scan.unit(&unit.text, is_chosen(unit)));
+        scan.flush();
         scan
     }
 }
@@ -348,6 +372,7 @@ pub(crate) fn hidden_text<'a>(
     ledger.actions(actions);
     let mut scan = Scan::default();
     scan.unit(line, true);
+    scan.flush();
     scan.unaccounted(&ledger.shown.index(), None)
 }
 

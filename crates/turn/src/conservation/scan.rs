@@ -3,7 +3,7 @@
 //! A position is the path of keys that leads to a text, without the indices of lists. All pieces of
 //! a streamed text have the same position.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::Value;
 
@@ -42,6 +42,8 @@ const PLAIN: &str = "plain text";
 #[derive(Default)]
 pub(super) struct Scan {
     positions: BTreeMap<String, (String, Vec<String>)>,
+    /// The number of lines with an object of a kind, or with a text at a position.
+    counts: BTreeMap<String, usize>,
     /// Lines that are not JSON so far, but may be the beginning of it.
     pending: Vec<String>,
     /// Ids of messages that people or the agent's own instructions wrote.
@@ -77,7 +79,8 @@ impl Scan {
         }
     }
 
-    fn flush(&mut self) {
+    /// Ends the scan: takes lines that are still incomplete JSON for plain text.
+    pub(super) fn flush(&mut self) {
         let text = std::mem::take(&mut self.pending).join("\n");
         if !text.is_empty() {
             self.plain(&text);
@@ -89,11 +92,15 @@ impl Scan {
     }
 
     fn value(&mut self, value: &Value, with_texts: bool) {
-        let mut found = Vec::new();
+        let (mut found, mut objects) = (Vec::new(), BTreeSet::new());
         let place = Place { key: String::new(), path: String::new(), is_thing: false };
-        walk(value, place, &mut self.prompts, &mut found);
+        walk(value, place, &mut self.prompts, &mut objects, &mut found);
         if !with_texts {
             return;
+        }
+        objects.extend(found.iter().map(|(place, _)| place.key.clone()));
+        for name in objects {
+            *self.counts.entry(name).or_default() += 1;
         }
         let mut counts = BTreeMap::<String, usize>::new();
         for (place, _) in &found {
@@ -121,11 +128,10 @@ impl Scan {
     /// Returns the path of a text that looks like an answer and was not shown, except at positions
     /// that the baseline ignores.
     pub(super) fn unaccounted(
-        mut self,
+        &self,
         shown: &ShownIndex,
         baseline: Option<&Baseline>,
     ) -> Option<String> {
-        self.flush();
         let lost = self.positions.iter().find(|(position, (path, texts))| {
             if path == PLAIN {
                 // Each plain line is examined alone.
@@ -138,26 +144,82 @@ impl Scan {
         lost.map(|(_, (path, _))| path.clone())
     }
 
-    /// Returns the positions of text that was shown, and of text that looks like an answer and was
-    /// not shown. Lines that are not JSON have no position of their own.
-    pub(super) fn positions(mut self, shown: &ShownIndex) -> Positions {
-        self.flush();
+    /// Returns the path of an answer that was not shown. It may be short: it is found because the
+    /// baseline knows that only answers appear at its position. The position may also be missing in
+    /// an object that always has it. `read` has the text of answers only, because a short text is
+    /// in other text by chance.
+    pub(super) fn missing_answer(
+        &self,
+        read: &ShownIndex,
+        shown: &ShownIndex,
+        baseline: &Baseline,
+    ) -> Option<String> {
+        let is_shown = |text: &str| {
+            read.has_some_of(text) || (normal(text).len() >= GRAM && shown.has_some_of(text))
+        };
+        let mut expected = baseline.expected_answers();
+        expected.find_map(|position| match self.positions.get(position) {
+            Some((path, texts)) if !is_shown(&texts.concat()) => Some(path.clone()),
+            _ => self.lacks(position).then(|| without_kinds(position)),
+        })
+    }
+
+    /// Returns the path of a part of an answer that was not shown, although another part was.
+    pub(super) fn missing_part(&self, shown: &ShownIndex, baseline: &Baseline) -> Option<String> {
+        baseline.answers().find_map(|position| match self.positions.get(position) {
+            Some((path, texts)) if is_lost(texts, shown, is_prose) => Some(path.clone()),
+            _ => self.lacks(position).then(|| without_kinds(position)),
+        })
+    }
+
+    /// Returns whether the object in which a text usually is was printed without the text.
+    fn lacks(&self, position: &str) -> bool {
+        let count = |name| self.counts.get(name).copied().unwrap_or_default();
+        position.rsplit_once('.').is_some_and(|(object, _)| count(object) > count(position))
+    }
+
+    /// Returns the positions of text that was shown, of text that looks like an answer and was not
+    /// shown, and of text that was completely part of the answer, which is `read`. Lines that are
+    /// not JSON have no position of their own.
+    pub(super) fn positions(
+        &self,
+        shown: &ShownIndex,
+        read: &ShownIndex,
+        baseline: &Baseline,
+    ) -> Positions {
         let mut positions = Positions::default();
-        for (position, (path, texts)) in self.positions {
+        for (position, (path, texts)) in &self.positions {
             let text = texts.concat();
             let chars: Vec<char> = normal(&text).chars().collect();
             // A short word that is not prose, such as a type, matches shown text by chance.
-            if path == PLAIN || (chars.len() < GRAM && !is_prose(&text)) {
+            let is_short = chars.len() < GRAM && !is_prose(&text);
+            let is_answer = read.covered(&chars).iter().all(|covered| *covered);
+            if is_short && (is_answer || !baseline.is_answer(position)) {
                 continue;
             }
-            if shown.covered(&chars).contains(&true) {
-                positions.shown.insert(position);
-            } else if is_lost(&texts, shown, is_prose) {
-                positions.beside.insert(position);
-            }
+            let is_kind = position.rsplit_once('.').is_some_and(|(_, key)| KINDS.contains(&key));
+            let of_kind = if is_answer && !is_kind && !self.lacks(position) {
+                &mut positions.answers
+            } else if shown.covered(&chars).contains(&true) || baseline.is_answer(position) {
+                &mut positions.shown
+            } else if path != PLAIN && is_lost(texts, shown, is_prose) {
+                &mut positions.beside
+            } else {
+                continue;
+            };
+            of_kind.insert(position.clone());
         }
         positions
     }
+}
+
+/// Removes the kinds of objects from a position.
+fn without_kinds(position: &str) -> String {
+    let mut path = String::new();
+    for (at, part) in position.split('<').enumerate() {
+        path.push_str(if at == 0 { part } else { part.split_once('>').map_or("", |(_, key)| key) });
+    }
+    path.trim_start_matches('.').to_owned()
 }
 
 fn is_lost(texts: &[String], shown: &ShownIndex, prose: fn(&str) -> bool) -> bool {
@@ -222,11 +284,12 @@ fn is_paragraph(text: &str) -> bool {
             || text.split_whitespace().count() >= MIN_PARAGRAPH_WORDS)
 }
 
-/// Collects the texts in a value with their places.
+/// Collects the texts in a value with their places, and the kinds of its objects.
 fn walk<'v>(
     value: &'v Value,
     place: Place,
     prompts: &mut HashSet<String>,
+    objects: &mut BTreeSet<String>,
     found: &mut Vec<(Place, &'v str)>,
 ) {
     let Place { key, path, is_thing } = &place;
@@ -241,7 +304,7 @@ fn walk<'v>(
                     path: format!("{path}[]"),
                     is_thing: *is_thing || names.into_iter().any(is_name),
                 };
-                walk(item, place, prompts, found);
+                walk(item, place, prompts, objects, found);
             }
         }
         Value::Object(map) => {
@@ -264,6 +327,7 @@ fn walk<'v>(
                 .filter(|kind| kind.len() <= KIND_LIMIT && !kind.contains(' '))
                 .collect();
             let kinds = kinds.join(",");
+            objects.insert(format!("{key}<{kinds}>"));
             for (name, item) in map.iter().filter(|(name, _)| !is_label(name)) {
                 let dot = if path.is_empty() { "" } else { "." };
                 let place = Place {
@@ -271,7 +335,7 @@ fn walk<'v>(
                     path: format!("{path}{dot}{name}"),
                     is_thing: *is_thing,
                 };
-                walk(item, place, prompts, found);
+                walk(item, place, prompts, objects, found);
             }
         }
         _ => {}

@@ -17,7 +17,20 @@ const LIMIT: usize = 1 << 20;
 const STREAMS: usize = 256;
 const STREAM_LIMIT: usize = 256 << 10;
 
-type StreamKey = (&'static str, TurnKey, String);
+type StreamKey = (StreamKind, TurnKey, String);
+
+/// The kind of a streamed text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum StreamKind {
+    /// The answer.
+    Answer,
+    /// Text of an answer that its backend withdrew, so that people no longer see it.
+    Withdrawn,
+    /// Thinking, or text of another agent that this one asked.
+    Aside,
+    /// The output of a tool.
+    ToolOutput,
+}
 
 /// The text that reached people, a tool or the agent itself.
 #[derive(Default)]
@@ -25,6 +38,8 @@ pub(super) struct ShownText {
     whole: VecDeque<String>,
     bytes: usize,
     streams: HashMap<StreamKey, String>,
+    /// Whether a text has left `streams`, so that its kind is not known any more.
+    overflowed: bool,
 }
 
 impl ShownText {
@@ -67,33 +82,47 @@ impl ShownText {
     /// Adds the next piece of a streamed text.
     pub(super) fn stream(&mut self, key: StreamKey, piece: &str) {
         if self.streams.len() >= STREAMS && !self.streams.contains_key(&key) {
-            for (_, text) in std::mem::take(&mut self.streams) {
-                self.add(&text);
+            self.overflowed = true;
+            for ((kind, ..), text) in std::mem::take(&mut self.streams) {
+                if kind != StreamKind::Withdrawn {
+                    self.add(&text);
+                }
             }
         }
         let text = self.streams.entry(key).or_default();
         text.push_str(piece);
         if text.len() > STREAM_LIMIT {
             let text = std::mem::take(text);
+            self.overflowed = true;
             self.add(&text);
         }
     }
 
     /// Removes a streamed text that people no longer see.
     pub(super) fn withdraw(&mut self, key: &StreamKey) {
-        self.streams.remove(key);
+        let text = self.streams.remove(key);
+        if let (Some(text), (StreamKind::Answer, turn, part)) = (text, key) {
+            self.stream((StreamKind::Withdrawn, *turn, part.clone()), &text);
+        }
     }
 
-    /// Builds an index of the text collected so far.
+    /// Builds an index of the text collected so far, without withdrawn text.
     pub(super) fn index(&self) -> ShownIndex {
-        let mut index = ShownIndex::default();
-        for text in self.whole.iter().chain(self.streams.values()) {
-            let chars: Vec<char> = normal(text).chars().collect();
-            index.grams.extend(chars.windows(GRAM).map(hash));
-            index.all.extend(chars);
-            index.all.push(' ');
-        }
-        index
+        let is_shown = |(key, _): &(&StreamKey, _)| key.0 != StreamKind::Withdrawn;
+        let streams = self.streams.iter().filter(is_shown).map(|(_, text)| text);
+        ShownIndex::new(self.whole.iter().chain(streams))
+    }
+
+    /// Builds an index of the text collected so far, with the text that was shown for some time.
+    pub(super) fn index_with_withdrawn(&self) -> ShownIndex {
+        ShownIndex::new(self.whole.iter().chain(self.streams.values()))
+    }
+
+    /// Builds an index of the streamed text of some kinds. Returns `None` if there was too much
+    /// streamed text to keep all of it.
+    pub(super) fn streamed(&self, kinds: &[StreamKind]) -> Option<ShownIndex> {
+        let of_kind = self.streams.iter().filter(|(key, _)| kinds.contains(&key.0));
+        (!self.overflowed).then(|| ShownIndex::new(of_kind.map(|(_, text)| text)))
     }
 }
 
@@ -105,6 +134,28 @@ pub(super) struct ShownIndex {
 }
 
 impl ShownIndex {
+    fn new<'a>(texts: impl Iterator<Item = &'a String>) -> Self {
+        let mut index = Self::default();
+        for text in texts {
+            let chars: Vec<char> = normal(text).chars().collect();
+            if chars.is_empty() {
+                index.all.push_str(text.trim());
+            }
+            index.grams.extend(chars.windows(GRAM).map(hash));
+            index.all.extend(chars);
+            index.all.push(' ');
+        }
+        index
+    }
+
+    /// Returns whether a text has nothing to read, or some of it was shown.
+    pub(super) fn has_some_of(&self, text: &str) -> bool {
+        let chars: Vec<char> = normal(text).chars().collect();
+        // Nothing is left of an emoji, for example.
+        let is_blank = chars.is_empty() && self.all.contains(text.trim());
+        is_blank || self.covered(&chars).contains(&true)
+    }
+
     /// Returns for each character of a normalised text whether it was shown.
     pub(super) fn covered(&self, text: &[char]) -> Vec<bool> {
         let mut covered = vec![false; text.len()];

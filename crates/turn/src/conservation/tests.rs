@@ -1,5 +1,6 @@
 use super::*;
 use aetheel_model::agent::{AgentEvent, AgentLine, Safety, StartTurn, TextEvent, ToolStart};
+use aetheel_model::baseline::Position;
 
 fn line(text: &str) -> Input {
     let line = AgentLine { proc: 1, pipe: Pipe::Stdout, text: text.to_owned(), truncated: false };
@@ -167,7 +168,8 @@ fn positions_are_collected_from_readable_turns_without_unknown_output() {
     let (shown, baseline) = (text("Two files are in it."), Baseline::default());
     let found = positions(std::slice::from_ref(&shown), Some(&baseline)).expect("readable");
     assert_eq!(Vec::from_iter(found.beside), ["<tip>.text"]);
-    assert_eq!(Vec::from_iter(found.shown), ["<said>.text"]);
+    assert_eq!(Vec::from_iter(found.answers), ["<said>.text"]);
+    assert!(found.shown.is_empty(), "{:?}", found.shown);
     let unknown = event(AgentEventKind::Unrecognised(aetheel_model::agent::Unrecognised {
         what: "line type `tip`".to_owned(),
         path: None,
@@ -177,6 +179,55 @@ fn positions_are_collected_from_readable_turns_without_unknown_output() {
     assert_eq!(positions(&[unknown, shown.clone()], Some(&baseline)), None);
     assert_eq!(positions(&[shown], None), None, "the agent's version is not known");
     assert_eq!(positions(&[], Some(&baseline)), None, "the answer was not readable");
+}
+
+/// Examines a turn that prints these lines, with a baseline that has learned from three turns in
+/// which the text of lines of the type `said` was the answer.
+fn examined(lines: &[&str], actions: &[Action]) -> Examination {
+    let name = || ("<said>.text".to_owned(), Position::Answer(3));
+    let baseline = Baseline::saved(3, 0, Default::default(), [name()].into());
+    let mut ledger = OutputLedger::default();
+    let start = StartTurn::plain("May I answer yes?", Safety::Default);
+    ledger.inputs([&Input::Command(HostCommand::StartTurn(start))]);
+    ledger.inputs(&lines.iter().map(|text| line(text)).collect::<Vec<_>>());
+    ledger.actions(actions);
+    ledger.examine(1, None, Some(&baseline))
+}
+
+#[test]
+fn a_short_answer_is_found_where_only_answers_appear() {
+    let path = |path: &str| Some(path.to_owned());
+    for answer in ["Yes", "No.", "👍", "src/main.rs:42", "https://a.example/b", "`ls`", "1,024"] {
+        let said = format!(r#"{{"type":"said","text":"{answer}"}}"#);
+        assert_eq!(examined(&[&said], &[]).lost, path("text"), "{answer}");
+        assert_eq!(examined(&[&said], &[text(answer)]).lost, None, "{answer}");
+        let renamed = said.replace("text", "body");
+        assert_eq!(examined(&[&renamed], &[]).lost, path("text"), "{answer}");
+        assert_eq!(examined(&[&said.replace("said", "status")], &[]).lost, None, "{answer}");
+    }
+    assert_eq!(examined(&[r#"{"type":"said","text":""}"#], &[]).lost, None);
+}
+
+#[test]
+fn a_lost_part_of_an_answer_is_found_where_only_answers_appear() {
+    let first = r#"{"type":"said","text":"Two files are in it."}"#;
+    let shown = [text("Two files are in it.")];
+    for second in [
+        r#"{"type":"said","text":"Both of them are empty."}"#,
+        r#"{"type":"said","body":"Both of them are empty."}"#,
+    ] {
+        let found = examined(&[first, second], &shown);
+        assert_eq!((found.lost, found.lost_part.as_deref()), (None, Some("text")), "{second}");
+        assert_eq!(found.positions, None, "it teaches nothing");
+    }
+    let other = r#"{"type":"tip","text":"Press a key to go on."}"#;
+    assert_eq!(examined(&[first, other], &shown).lost_part, None);
+    // The agent tries again after an answer that its backend withdrew.
+    let withdrawn = TextEvent { part: 0, text: String::new(), replace: true, parent: None };
+    let withdrawn = event(AgentEventKind::Text(withdrawn));
+    let again = r#"{"type":"said","text":"There is nothing in this folder."}"#;
+    let shown = [&shown[..], &[withdrawn, text("There is nothing in this folder.")]].concat();
+    assert_eq!(examined(&[first, again], &shown).lost_part, None);
 }
 
 #[test]

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep_until};
 use self::judging::{AskedQuestion, Judging};
 use super::clock::{Overdue, TurnTimer};
 use super::conservation::Examination;
-use super::ending::{Ending, StopReason, TurnEvidence, TurnObservations, TurnResult};
+use super::ending::{Ending, StopReason, Suspicion, TurnEvidence, TurnObservations, TurnResult};
 use super::guard::Guard;
 use super::link::{LinkReport, LinkRequest};
 use super::links::{ContinuedTurn, Links, NewTurn, TurnSlot};
@@ -228,7 +228,9 @@ impl Driver<'_> {
             Some(LinkReport::Event(event)) => self.event(event),
             Some(LinkReport::Session(ready)) => match self.guard.session(ready) {
                 Ok(native) => self.slot.set_native_id(native),
-                Err(reason) => tracing::debug!(%reason, "dropped a session id of the backend"),
+                Err(reason) => {
+                    tracing::warn!(%reason, hint = "`aetheel backend check` finds such mistakes", "dropped a session id of the backend: the next turn begins a new session");
+                }
             },
             Some(LinkReport::Ask(ask)) => {
                 self.observed.asked = true;
@@ -467,7 +469,10 @@ impl Driver<'_> {
             .unless_unread(&seen);
         let silent = ending == Ending::Completed && seen.is_silent();
         let baselines = self.host.agents.baselines();
-        let suspicious = silent && baselines.always_answers(&self.backend.descriptor().name);
+        let is_unusual = silent && baselines.always_answers(&self.backend.descriptor().name);
+        let lost_part = self.examined.lost_part.filter(|_| ending == Ending::Completed);
+        let suspicion =
+            lost_part.map(Suspicion::LostPart).or_else(|| is_unusual.then_some(Suspicion::Silence));
         self.slot.ending = ending.to_string();
         TurnResult {
             link: self.slot.link.id.to_string(),
@@ -484,7 +489,7 @@ impl Driver<'_> {
             took,
             orphaned: observed.orphaned,
             silent,
-            suspicious,
+            suspicion,
             is_usual: true,
             positions: self.examined.positions,
             slot: self.slot.into(),

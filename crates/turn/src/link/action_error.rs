@@ -70,6 +70,9 @@ pub(super) enum ActionError {
     /// The guest uses the key of an open call again.
     #[error("call {0} is open already")]
     CallOpen(u32),
+    /// The guest uses the key of an open question again, or a key of the host's own questions.
+    #[error("the key {0:#x} of the question is in use, or not below 0x80000000")]
+    AskKey(u32),
     /// The agent has too many open turns that it began by itself.
     #[error("the agent begins too many turns by itself")]
     TooManyUnsolicited,

@@ -23,7 +23,7 @@ use aetheel_model::fold::MAX_ARTIFACTS;
 /// Maximum time for reading a file.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
 /// Marks the keys of the host's own questions. The rest is the key of the call.
-const HOST_ASK: AskKey = 0x8000_0000;
+pub(super) const HOST_ASK: AskKey = 0x8000_0000;
 
 /// The calls of a link.
 #[derive(Default)]

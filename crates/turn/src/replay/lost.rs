@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::ReplayStep;
-use crate::conservation::OutputLedger;
+use crate::conservation::{Examination, OutputLedger};
 use crate::recording::RecordingEntry;
 use aetheel_model::agent::{Action, TurnDone, TurnKey};
+use aetheel_model::baseline::Baseline;
 
 /// Returns the path of the text that a replayed turn had lost when it ended, as a link finds it; see
 /// [`OutputLedger::examine`].
@@ -16,6 +17,19 @@ pub fn lost_text(
     turn: TurnKey,
     done: Option<&TurnDone>,
 ) -> Option<String> {
+    examine(entries, steps, turn, done, None).lost
+}
+
+/// Compares the raw output of a replayed turn with the text that people saw, as a link does with
+/// the usual output of the agent; see [`OutputLedger::examine`].
+#[must_use]
+pub fn examine(
+    entries: &[RecordingEntry],
+    steps: &[ReplayStep],
+    turn: TurnKey,
+    done: Option<&TurnDone>,
+    baseline: Option<&Baseline>,
+) -> Examination {
     let mut ledger = OutputLedger::default();
     let mut open = BTreeSet::new();
     let mut read = 0;
@@ -35,10 +49,10 @@ pub fn lost_text(
             let Action::TurnDone(done) = action else { continue };
             open.remove(&done.turn);
             if done.turn == turn {
-                return ledger.examine(turn, Some(done), None).lost;
+                return ledger.examine(turn, Some(done), baseline);
             }
         }
     }
     ledger.inputs(entries[read..].iter().filter_map(RecordingEntry::input));
-    ledger.examine(turn, done, None).lost
+    ledger.examine(turn, done, baseline)
 }

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 pub use self::endings::endings;
 pub use self::keys::Keys;
-pub use self::lost::lost_text;
+pub use self::lost::{examine, lost_text};
 use super::recording::{EntryKind, RecordingEntry};
 use super::{Backend, Guest, GuestFailure};
 use aetheel_model::agent::{

@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::LinkTask;
 use crate::link::action_error::ActionError;
+use crate::link::calls::HOST_ASK;
 use crate::link::{LinkReport, UnknownOutput};
 use crate::recording::EntryKind;
 use crate::{GuestFailure, ProcessCommand};
@@ -13,6 +14,7 @@ use aetheel_model::agent::{
     Action, AgentEventKind, Ask, AskAnswer, AskDecision, HostCommand, Input, ProcKey, StopProcess,
     TurnOutcome, TurnRef, Unrecognised,
 };
+use aetheel_model::plain::with_causes;
 
 /// Maximum number of consecutive calls into a guest without waiting for an event in between.
 const CALLS: u32 = 1_000;
@@ -178,11 +180,24 @@ impl LinkTask {
     }
 
     fn ask(&mut self, ask: Ask) {
-        if self.turns.ask(&ask) {
-            let turn = TurnRef { session: ask.session, turn: ask.turn };
+        let turn = TurnRef { session: ask.session, turn: ask.turn };
+        if ask.ask < HOST_ASK && self.turns.ask(&ask) {
             self.report(turn, "ask", LinkReport::Ask(ask));
         } else {
             // The question cannot be asked, and the agent must not wait for it.
+            let reason = match self.turns.contains(turn) {
+                true => ActionError::AskKey(ask.ask),
+                false => ActionError::TurnNotOpen(turn),
+            };
+            if !self.rebuilding {
+                let reason = with_causes(&reason);
+                tracing::warn!(
+                    reason,
+                    hint = "`aetheel backend check` finds such mistakes",
+                    "refused a question of the agent: nobody is asked"
+                );
+            }
+            self.dropped("ask", &reason);
             self.input(Input::Command(HostCommand::Answer(AskAnswer {
                 ask: ask.ask,
                 decision: AskDecision::Dismissed,

@@ -31,7 +31,7 @@ impl LinkTask {
         if let Some(error) = refusal {
             let why = with_causes(&error);
             let (from, to) = (self.deps.backend.generation(), backend.generation());
-            tracing::info!(%from, %to, why, "a link cannot move to the new version now: its turns finish on the old one");
+            tracing::debug!(%from, %to, why, "a link cannot move to the new version now: its turns finish on the old one, or it moves later");
         }
         false
     }
