@@ -1,5 +1,8 @@
 //! Tests of how a draft shows a running tool.
 
+use std::time::Duration;
+
+use aetheel::discord::TimeLimits;
 use aetheel::dispatch::{Excerpt, Subject};
 
 use super::asks::{permission, with_buttons};
@@ -51,4 +54,22 @@ async fn a_question_shows_its_command_once() {
     let asked = with_buttons(&local).await;
     assert_eq!(asked.content, "🔐 **Allow Bash?**\n```sh\nmake -j2\n```");
     local.wait_for_message(CHANNEL, |text| text == "-# ⏸️ waiting for your answer below").await;
+}
+
+#[tokio::test]
+async fn a_silent_agent_is_shown_until_it_reports_something() {
+    let local = LocalDiscord::start().await;
+    let limits = TimeLimits::default().silence(Duration::from_millis(300));
+    let bot = Bot::with_windows(&local, limits).await;
+    local.mention(CHANNEL, ANN, "work");
+    let mut turn = bot.turn(&local, "work").await;
+    let waits = "-# ⏳ waiting for the agent, which may be trying again · last activity <t:";
+    local.wait_for_message(CHANNEL, |text| text.starts_with(waits)).await;
+    turn.tool("Bash", "make");
+    local.wait_for_message(CHANNEL, |text| text.starts_with("-# 🔧 Bash: make")).await;
+    turn.tool_done();
+    turn.say("It is made.");
+    local.wait_for_message(CHANNEL, |text| text.starts_with("It is made.")).await;
+    turn.done("It is made. Done.").await;
+    assert_eq!(local.texts(CHANNEL), ["It is made. Done."]);
 }

@@ -14,6 +14,7 @@ const CODEX_HIDES_THE_END: &str =
     "Codex 0.169.0 does not report when the limit of a key ends, so the turn fails";
 const DROID_HIDES_THE_END: &str = "Droid 0.225.2 tries again for about 20 s and does not report when the limit ends, so the turn fails";
 const OPENCODE_WAITS: &str = "OpenCode 1.18.33 prints nothing in one-shot runs and waits until the limit ends; the turn's time ends it";
+const GEMINI_WAITS: &str = "Gemini CLI 0.61.0 prints nothing in live runs with its usual settings and waits until the limit ends; people see that it is silent, and the turn's time ends it";
 const CODEX_ACP_ANSWERS: &str =
     "codex-acp 2.6.0 tells the model's failure as its own answer and calls the turn a success";
 
@@ -36,6 +37,7 @@ const FAULTS: &[(&str, &str, Often, &str)] = &[
     ("droid", "limit-key", Often::Always, DROID_HIDES_THE_END),
     ("droid-one-shot", "limit-plan", Often::Always, DROID_PERSISTS),
     ("droid-one-shot", "limit-key", Often::Always, DROID_PERSISTS),
+    ("gemini", "limit-plan", Often::Always, GEMINI_WAITS),
     ("opencode-one-shot", "limit-plan", Often::Always, OPENCODE_WAITS),
     ("opencode-one-shot", "limit-key", Often::Always, OPENCODE_WAITS),
     ("acp-codex-acp", "error-500", Often::Always, CODEX_ACP_ANSWERS),

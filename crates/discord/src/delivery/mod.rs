@@ -1,5 +1,6 @@
 //! Everything that the bot sends about turns: answers, questions, notices and markers.
 
+mod activity;
 pub(crate) mod context;
 mod footer;
 pub(crate) mod live;
@@ -13,6 +14,5 @@ pub(crate) mod queue;
 pub(crate) mod queue_marker;
 mod recap;
 pub(crate) mod reply;
-mod running;
 pub(crate) mod threads;
 mod typing;

@@ -120,6 +120,13 @@ pub(crate) fn status(
     Some(status)
 }
 
+/// Returns the line that an agent has reported nothing since a time. Some agents print nothing while
+/// they try a refused request again.
+pub(crate) fn silence(since: Timestamp) -> String {
+    let since = since.as_second();
+    format!("-# ⏳ waiting for the agent, which may be trying again · last activity <t:{since}:R>")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

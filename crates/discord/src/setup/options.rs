@@ -104,6 +104,8 @@ pub struct TimeLimits {
     pub(crate) interaction: Duration,
     /// The first and the longest pause between two attempts to deliver an answer.
     pub(crate) retry: (Duration, Duration),
+    /// How long an agent reports nothing before the draft of its answer shows that.
+    pub(crate) silence: Duration,
     /// The clock for the limits.
     clock: OffsetClock,
 }
@@ -116,6 +118,7 @@ impl Default for TimeLimits {
             identify: Duration::from_secs(5),
             interaction: Duration::from_secs(14 * 60),
             retry: (Duration::from_secs(5), Duration::from_secs(600)),
+            silence: Duration::from_secs(30),
             clock: OffsetClock::default(),
         }
     }
@@ -155,6 +158,13 @@ impl TimeLimits {
     #[must_use]
     pub fn retry(mut self, first: Duration, most: Duration) -> Self {
         self.retry = (first, most);
+        self
+    }
+
+    /// Sets how long an agent reports nothing before the draft of its answer shows that.
+    #[must_use]
+    pub fn silence(mut self, after: Duration) -> Self {
+        self.silence = after;
         self
     }
 

@@ -8,27 +8,26 @@
 //! [`aetheel_model::split`] cuts it into messages. A text that is too long is attached as a file.
 //! Notices and the footer are posted below the text.
 
+mod progress;
 mod settle;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use jiff::Timestamp;
-use parking_lot::Mutex;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{Instrument as _, debug};
 
+use self::progress::{Progress, until};
 use super::context::BotContext;
 use super::footer::answer_messages;
 use super::live::{Live, ReplyTarget};
-use super::preview::{draft, status};
-use super::question_messages::{QuestionMessages, QuestionOperation, QuestionOperations};
+use super::preview::{draft, silence, status};
+use super::question_messages::{QuestionMessages, QuestionOperation};
 use super::queue::DeliveryTurn;
 use super::queue_marker::QueueMarker;
-use super::running::RunningTools;
 use super::typing::Typing;
 use crate::rest::Timeouts;
 use crate::rest::rate_share::Rank;
@@ -46,21 +45,9 @@ const EDIT_INTERVAL: Duration = Duration::from_millis(1_200);
 const FIRST_DRAFT_GRACE: Duration = Duration::from_millis(400);
 /// The status of a draft while a question waits for an answer.
 const WAITS: &str = "-# ⏸️ waiting for your answer below";
-/// Pause between two edits that only add output of a running tool.
-const OUTPUT_INTERVAL: Duration = Duration::from_secs(3);
 /// Time limits of a draft. Short, because the next draft replaces one that fails.
 const DRAFT_TIMEOUTS: Timeouts =
     Timeouts::new(Duration::from_secs(5), Duration::from_secs(10)).with_rank(Rank::Draft);
-
-/// The progress of the turn, which the [`ReplyWriter`] reads before each draft.
-struct Progress {
-    transcript: Mutex<Transcript>,
-    tools: Mutex<RunningTools>,
-    operations: QuestionOperations,
-    changed: Notify,
-    /// Notified when only the output of a tool changed.
-    printed: Notify,
-}
 
 pub(crate) struct ChannelReply {
     inner: Arc<BotContext>,
@@ -79,13 +66,7 @@ impl ChannelReply {
         awaited: Option<u64>,
         traces: PriorDelivery,
     ) -> Self {
-        let progress = Arc::new(Progress {
-            transcript: Mutex::default(),
-            tools: Mutex::default(),
-            operations: QuestionOperations::new(inner),
-            changed: Notify::new(),
-            printed: Notify::new(),
-        });
+        let progress = Arc::new(Progress::new(inner));
         let (answer, given) = oneshot::channel();
         let channel = place.channel;
         let writer = ReplyWriter {
@@ -100,6 +81,7 @@ impl ChannelReply {
             text_above: String::new(),
             progress: Arc::clone(&progress),
             unasked: awaited.is_none(),
+            shows_silence: false,
         };
         let writer = tokio::spawn(writer.run(given).in_current_span());
         Self { inner: Arc::clone(inner), channel, progress, answer, writer }
@@ -109,15 +91,7 @@ impl ChannelReply {
 #[async_trait]
 impl Reply for ChannelReply {
     fn update(&mut self, event: &AgentEventKind, _transcript: &Transcript) {
-        // Applying the event costs time in proportion to its length. Copying the whole transcript
-        // would cost more.
-        self.progress.transcript.lock().apply(event);
-        let now = (std::time::Instant::now(), Timestamp::now());
-        self.progress.tools.lock().apply(event, now);
-        match event {
-            AgentEventKind::ToolOutput(_) => self.progress.printed.notify_one(),
-            _ => self.progress.changed.notify_one(),
-        }
+        self.progress.apply(event);
     }
 
     fn ask(&mut self, question: &OpenQuestion, unseen: QuestionDismissal) {
@@ -149,24 +123,6 @@ impl Reply for ChannelReply {
     }
 }
 
-impl Progress {
-    fn text(&self) -> String {
-        self.transcript.lock().text()
-    }
-
-    /// Waits until a running tool makes a new draft necessary: the tool has been running for a long
-    /// time, or a tool that has been running for a long time printed something.
-    async fn tool_output_due(&self, shown: Instant) {
-        let next_long = self.tools.lock().next_long(std::time::Instant::now());
-        tokio::select! {
-            () = until(next_long) => {}
-            () = self.printed.notified() => {
-                tokio::time::sleep_until(shown + OUTPUT_INTERVAL).await;
-            }
-        }
-    }
-}
-
 struct ReplyWriter {
     inner: Arc<BotContext>,
     channel: u64,
@@ -186,6 +142,9 @@ struct ReplyWriter {
     /// Whether nobody waits for the answer. Then neither typing nor drafts are shown, and an answer
     /// without content is not posted.
     unasked: bool,
+    /// Whether a draft showed that the agent is silent. It then shows each later report as the last
+    /// one until there is something else to show.
+    shows_silence: bool,
 }
 
 impl ReplyWriter {
@@ -211,7 +170,7 @@ impl ReplyWriter {
                     continue;
                 }
                 () = progress.changed.notified() => {}
-                () = progress.tool_output_due(shown) => {}
+                () = progress.draft_due(shown) => {}
             }
             self.run_operations().await;
             next = next
@@ -388,28 +347,27 @@ impl ReplyWriter {
 
     /// Returns the draft to show now: the text so far, and the agent's current action if there is
     /// room.
-    fn draft(&self) -> Vec<String> {
-        let (text, status) = {
+    fn draft(&mut self) -> Vec<String> {
+        let now = std::time::Instant::now();
+        let (text, status, silent) = {
             let transcript = self.progress.transcript.lock();
-            let tools = self.progress.tools.lock();
-            let since = |id: &str| tools.long_since(id, std::time::Instant::now());
-            (transcript.text(), status(&transcript, since))
+            let activity = self.progress.activity.lock();
+            let text = transcript.text();
+            let is_shown = self.shows_silence && !self.has_more(&text);
+            let status = status(&transcript, |id| activity.long_since(id, now));
+            (text, status, activity.silent_since(now, is_shown))
         };
         let status = match self.questions.is_waiting() {
             // The question already shows which tool would run.
             true => self.posted.then(|| WAITS.to_owned()),
-            false => status,
+            false => status.or_else(|| {
+                self.shows_silence |= silent.is_some();
+                silent.map(silence)
+            }),
         };
         if status.is_none() && !self.has_more(&text) {
             return Vec::new();
         }
         draft(&self.remaining_text(&text), status, self.drafted())
-    }
-}
-
-async fn until(when: Option<std::time::Instant>) {
-    match when {
-        Some(when) => tokio::time::sleep_until(when.into()).await,
-        None => std::future::pending().await,
     }
 }
