@@ -121,7 +121,7 @@ pub const SCENARIOS: &[Scenario] = rows! {
     "holder-replaced", "the holder is replaced, then the gateway is killed and upgraded in mid-answer", [], Service, holder::then_the_gateway;
     "agent-terminated", "an agent that is ended from outside, then alive", [], Service, holder::agent_terminated;
     "agent-terminated-first", "an agent that is ended from outside in its first turn, then alive", [], Service, holder::agent_terminated_at_first;
-    "agent-terminated-tool", "an agent that is ended from outside during a tool and between turns, then alive", [], Service, holder::agent_terminated_in_a_tool;
+    "agent-terminated-tool", "an agent that is ended from outside during a tool, then alive", [], Service, holder::agent_terminated_in_a_tool;
     "prompt-flags", "prompts that look like flags", [], Talk, prompts::flags;
     "prompt-file", "`@file` is not read", [], Talk, prompts::file;
     "prompt-command", "`/command` is not carried out", [], Talk, prompts::command;
