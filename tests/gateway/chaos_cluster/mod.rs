@@ -197,7 +197,8 @@ impl Run {
         for number in lines.lines().filter_map(|line| line.parse().ok()) {
             *times.entry(number).or_default() += 1;
         }
-        let offered = |number: usize| self.prompts.offered.contains_key(&self.prompts.sent[number].1);
+        let offered =
+            |number: usize| self.prompts.offered.contains_key(&self.prompts.sent[number].1);
         let twice = times.into_iter().filter(|(number, times)| *times > 1 && !offered(*number));
         twice.map(|(number, _)| number).collect()
     }

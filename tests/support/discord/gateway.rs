@@ -15,9 +15,7 @@ use tokio_tungstenite::tungstenite::Message as Frame;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 
 use super::World;
-use super::state::{
-    APPLICATION, BOT, Control, GUILD, Session, TOKEN, shard_of, user_json,
-};
+use super::state::{APPLICATION, BOT, Control, GUILD, Session, TOKEN, shard_of, user_json};
 use super::tls::Stream;
 
 pub(super) async fn serve(world: Arc<World>, listener: TcpListener, acceptor: Option<TlsAcceptor>) {
