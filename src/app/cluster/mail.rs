@@ -35,6 +35,8 @@ const MAX_BATCH: usize = 256;
 const RETRY_DELAY: Duration = Duration::from_millis(250);
 /// Time for reading what people wrote in channels that no node has. Other messages wait meanwhile.
 const UNREAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time after [`UNREAD_TIMEOUT`] in which Discord still announces the guilds of the same login.
+const LOGIN_SPAN: Duration = Duration::from_secs(60);
 /// Largest number of entries of each cache of channels.
 const MAX_CACHED_CHANNELS: usize = 100_000;
 /// How long a channel is known to have no node before the database is asked again.
@@ -89,6 +91,8 @@ pub(super) struct Poster {
     /// Channels without a node, each with the time of the lookup.
     unowned: HashMap<ChannelId, Instant>,
     unposted: Unposted,
+    /// The time until which messages in channels without a node are read after the last login.
+    unread_until: Option<Instant>,
 }
 
 impl Poster {
@@ -99,7 +103,7 @@ impl Poster {
         unposted: Unposted,
     ) -> Self {
         let (roots, owned, unowned) = (HashMap::new(), HashSet::new(), HashMap::new());
-        Self { cluster, discord, workspace, roots, owned, unowned, unposted }
+        Self { cluster, discord, workspace, roots, owned, unowned, unposted, unread_until: None }
     }
 
     /// Sends the events that arrive in `events` until its sender is dropped. An event is dropped
@@ -126,28 +130,36 @@ impl Poster {
 
     /// Makes the messages for what people wrote to the bot in channels that no node has. A leader
     /// that ended may have received these messages while the database refused it. The node of any
-    /// other channel reads such messages itself.
+    /// other channel reads such messages itself. Takes at most [`UNREAD_TIMEOUT`] for all guilds of a
+    /// login.
     async fn unread(&mut self, channels: Vec<RecentChannel>) -> Vec<ClusterMessage> {
-        let mut reads = JoinSet::new();
-        for place in channels {
-            if self.is_unowned(place.root()).await {
-                let settings = self.workspace.channels().await.of(&Lane::Channel(place.root()));
-                let all = settings.require_mention == Some(false);
-                let discord = self.discord.clone();
-                reads.spawn(async move { discord.unread_messages(place, all).await });
-            }
+        let now = Instant::now();
+        let of_this_login = |until: &Instant| now < *until + LOGIN_SPAN;
+        let until = self.unread_until.filter(of_this_login).unwrap_or(now + UNREAD_TIMEOUT);
+        self.unread_until = Some(until);
+        if now >= until {
+            return Vec::new();
         }
-        let (mut events, mut messages) = (Vec::new(), Vec::new());
+        let (mut reads, mut events) = (JoinSet::new(), Vec::new());
         let read_all = async {
+            for place in channels {
+                if self.is_unowned(place.root()).await {
+                    let settings = self.workspace.channels().await.of(&Lane::Channel(place.root()));
+                    let all = settings.require_mention == Some(false);
+                    let discord = self.discord.clone();
+                    reads.spawn(async move { discord.unread_messages(place, all).await });
+                }
+            }
             while let Some(read) = reads.join_next().await {
                 events.extend(read.into_iter().flatten());
             }
         };
-        if tokio::time::timeout(UNREAD_TIMEOUT, read_all).await.is_err() {
+        if tokio::time::timeout_at(until.into(), read_all).await.is_err() {
             tracing::warn!(
                 "discord does not return messages in time that a leader which ended may have received; in channels without a machine, people must repeat what they wrote in the last minutes"
             );
         }
+        let mut messages = Vec::new();
         for event in events {
             if let Some(channel) = event.channel() {
                 messages.extend(self.message(event, channel).await);

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use tracing::info;
 
 use super::identity::Identity;
-use crate::connection::gateway_event::Parent;
 use crate::wire::Message;
 use aetheel_model::access::{self, AccessDecision, AccessRefusal, AccessRequest, IgnoredAuthor};
 use aetheel_model::id::{ChannelId, GuildId, RoleId, UserId};
@@ -62,19 +61,6 @@ impl Identity {
         let person =
             !message.author.bot && message.webhook_id.is_none() && message.author.id != self.id;
         person && matches!(message.kind, 0 | 19)
-    }
-
-    /// Returns whether a message may be for the bot even if the bot takes no part in the channel
-    /// yet. `InboundProcessor::is_for_us` makes the final decision, with lookups in Discord.
-    pub(crate) fn may_be_addressed(&self, message: &Message, parent: Parent) -> bool {
-        let me = self.id;
-        // In threads that the bot opened or was addressed in, messages need no mention.
-        let perhaps_ours = self.reads_all && parent != Parent::Known(None);
-        message.guild_id.is_none()
-            || perhaps_ours
-            || !message.mention_roles.is_empty()
-            || message.mentions.iter().any(|user| user.id == me)
-            || message.referenced_message.as_ref().is_some_and(|message| message.author.id == me)
     }
 
     /// Checks, without a request, whether a person may use the bot in a channel.

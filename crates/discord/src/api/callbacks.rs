@@ -1,10 +1,15 @@
 //! The first response to an interaction, which Discord expects within three seconds.
 
+use std::time::Duration;
+
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::Api;
-use crate::rest::{ALREADY_ACKNOWLEDGED, RestError, RestRequest, Timeouts};
+use crate::rest::{RestError, RestRequest, Timeouts};
+
+/// Discord's error code for an interaction that was acknowledged before.
+const ALREADY_ACKNOWLEDGED: u64 = 40_060;
 
 impl Api {
     /// Responds to an interaction.
@@ -15,16 +20,17 @@ impl Api {
         body: Value,
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
-        self.first_callback(interaction, token, body, timeouts).await.map(drop)
+        self.first_callback((interaction, token), body, false, timeouts).await.map(drop)
     }
 
-    /// Responds to an interaction. Returns `false` if it was acknowledged before, perhaps by an
-    /// attempt whose answer was lost.
+    /// Responds to an interaction, given by its id and token. Returns `false` if it was acknowledged
+    /// before, perhaps by an attempt whose answer was lost. `may_be_answered` means that another node
+    /// may have done so.
     pub(crate) async fn first_callback(
         &self,
-        interaction: u64,
-        token: &str,
+        (interaction, token): (u64, &str),
         body: Value,
+        may_be_answered: bool,
         timeouts: Timeouts,
     ) -> Result<bool, RestError> {
         let call = RestRequest {
@@ -34,10 +40,18 @@ impl Api {
             body: Some(body),
             by_interaction: true,
         };
-        match self.rest.send(&call, timeouts).await {
-            Err(RestError::Refused { code: ALREADY_ACKNOWLEDGED, .. }) => Ok(false),
-            other => other.map(|_| true),
+        let is_known = |sent: &Result<Value, RestError>| {
+            matches!(sent, Err(RestError::Refused { code: ALREADY_ACKNOWLEDGED, .. }))
+        };
+        // A single attempt, after which no answer of Discord can have been lost.
+        let mut sent = self.rest.send(&call, Timeouts { total: Duration::ZERO, ..timeouts }).await;
+        if is_known(&sent) && !may_be_answered {
+            self.foreign_acks.note();
         }
+        if sent.as_ref().is_err_and(RestError::is_temporary) {
+            sent = self.rest.send(&call, timeouts).await;
+        }
+        if is_known(&sent) { Ok(false) } else { sent.map(|_| true) }
     }
 
     /// Acknowledges an interaction, so that its answer may follow after Discord's three seconds

@@ -5,6 +5,7 @@
 //! of the tests refuses messages that break these rules.
 
 mod callbacks;
+mod foreign_acks;
 pub(crate) mod interactions;
 mod reactions;
 mod unleased;
@@ -18,6 +19,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tracing::warn;
 
+use self::foreign_acks::ForeignAcks;
 use crate::rest::{Rest, RestError, RestRequest, Timeouts, Upload};
 use crate::wire::{Application, Channel, GatewayBot, Member, Message, Role, User};
 
@@ -52,11 +54,12 @@ pub(super) struct Api {
     pub(super) rest: Rest,
     /// Channels in which the bot cannot reply to messages.
     no_reply_channels: Arc<Mutex<HashSet<u64>>>,
+    foreign_acks: Arc<ForeignAcks>,
 }
 
 impl Api {
     pub(super) fn new(rest: Rest) -> Self {
-        Self { rest, no_reply_channels: Arc::default() }
+        Self { rest, no_reply_channels: Arc::default(), foreign_acks: Arc::default() }
     }
 
     /// Forgets the channels without replies, because permissions have changed somewhere.

@@ -71,7 +71,7 @@ impl Discord {
         let identity = &self.inner.identity;
         let parent = Parent::Known(place.parent);
         message.guild_id = Some(place.guild);
-        let addressed = identity.may_be_addressed(&message, parent);
+        let addressed = parent.may_address(identity, &message);
         if !identity.is_from_person(&message) || !(addressed || all) {
             return Ok(None);
         }

@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::access::identity::Identity;
 use crate::text::mention::Name;
-use crate::wire::id_in;
+use crate::wire::{Message, id_in};
 use aetheel_model::id::ChannelId;
 
 /// The name of the derived event that the bot's permissions may have changed. It replaces several
@@ -53,6 +54,23 @@ pub enum Parent {
     Unknown,
     /// The channel, or `None` if the place is not a thread.
     Known(Option<u64>),
+}
+
+impl Parent {
+    /// Returns whether a message here may be for the bot even if the bot takes no part in the
+    /// channel yet. `InboundProcessor::is_for_us` makes the final decision, with lookups in Discord.
+    pub(crate) fn may_address(self, bot: &Identity, message: &Message) -> bool {
+        // In threads that the bot opened or was addressed in, messages need no mention.
+        let perhaps_ours = bot.reads_all && self != Self::Known(None);
+        message.guild_id.is_none()
+            || perhaps_ours
+            || !message.mention_roles.is_empty()
+            || message.mentions.iter().any(|user| user.id == bot.id)
+            || message
+                .referenced_message
+                .as_ref()
+                .is_some_and(|message| message.author.id == bot.id)
+    }
 }
 
 /// An event of the gateway, with facts that only the login that received it knows. Contains

@@ -138,7 +138,7 @@ impl Handler {
                 }
                 let names = names(&message.content, &message.mentions, message.guild_id, context);
                 let parent = parent(message.channel_id, message.guild_id, context);
-                let addressed = self.identity.may_be_addressed(&message, parent);
+                let addressed = parent.may_address(&self.identity, &message);
                 Some(GatewayEvent::in_channel((&name, data), names, parent, addressed))
             }
             "MESSAGE_UPDATE" => {

@@ -13,7 +13,7 @@ pub(crate) mod rate_share;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -64,9 +64,6 @@ impl Timeouts {
     }
 }
 
-/// Discord's error code for an interaction that was acknowledged before.
-pub(super) const ALREADY_ACKNOWLEDGED: u64 = 40_060;
-
 /// A request, which can be sent several times.
 #[derive(Debug)]
 pub(super) struct RestRequest {
@@ -113,8 +110,6 @@ struct RestState {
     recoveries: watch::Sender<u64>,
     /// The value of [`Rest::clock_ahead`].
     clock_ahead: Mutex<Option<i64>>,
-    /// Number of interactions that another program acknowledged.
-    foreign_acks: AtomicUsize,
 }
 
 /// The client. Clones share limits and connections.
@@ -147,7 +142,6 @@ impl Rest {
             away: AtomicBool::new(false),
             recoveries: watch::channel(0).0,
             clock_ahead: Mutex::default(),
-            foreign_acks: AtomicUsize::new(0),
         };
         let http = http_client(Duration::from_secs(30))?;
         Ok(Self { http, shared: Arc::new(shared), lease })
@@ -250,12 +244,7 @@ impl Rest {
             }
             let last = match self.attempt(call, files, timeouts.attempt).await {
                 Attempt::Done(value) => return Ok(value),
-                Attempt::Failed(error) => {
-                    if pause == FIRST_PAUSE {
-                        self.note_foreign_ack(&error);
-                    }
-                    return Err(error);
-                }
+                Attempt::Failed(error) => return Err(error),
                 Attempt::Limited => continue,
                 Attempt::Again(last) => last,
             };
@@ -271,20 +260,6 @@ impl Rest {
             }
             clock.sleep(pause).await;
             pause = (pause * 2).min(Duration::from_secs(8));
-        }
-    }
-
-    /// Notes that the first attempt of a request failed. Warns once if another
-    /// program acknowledged two interactions. The first one may also be an interaction that Discord
-    /// or another node sent twice.
-    fn note_foreign_ack(&self, error: &RestError) {
-        if matches!(error, RestError::Refused { code: ALREADY_ACKNOWLEDGED, .. })
-            && self.shared.foreign_acks.fetch_add(1, Ordering::Relaxed) == 1
-        {
-            warn!(
-                hint = "stop one of them, or give it the token of another bot; if you know no other, reset the token",
-                "another program, perhaps on another machine, uses the same bot token and acknowledges interactions, so people get two answers to each message"
-            );
         }
     }
 
