@@ -1,5 +1,5 @@
-//! Compares the meaning of a replay's actions with the expected ones. Reports the first difference with the
-//! line and the field of the input that caused it, and a diff of both lists.
+//! Compares the meaning of a replay's actions with the expected ones. Reports the first difference
+//! with the line and the field of the input that caused it, and a diff of both lists.
 
 use serde::Serialize;
 use serde_json::Value;
