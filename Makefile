@@ -78,6 +78,7 @@ check: guests ## formatting, lints, prose, documentation, dependencies: what CI 
 	scripts/commit-msg --self-test
 	scripts/prose --self-test
 	scripts/prose --check
+	scripts/house --self-test
 	scripts/house --check
 	scripts/components --check
 	cargo fmt --all --check

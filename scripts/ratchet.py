@@ -18,15 +18,18 @@ def grown(path, figures):
     limits = read(path) or {}
     names = [name for name in figures if figures[name] > limits.get(name, 0)]
     for name in names:
-        print(f"{path}: {name}: {figures[name]}, allowed are at most {limits.get(name, 0)}")
+        hint = "" if name in limits else ", because it has no limit yet; --update adds it"
+        print(f"{path}: {name}: {figures[name]}, allowed are at most {limits.get(name, 0)}{hint}")
     if not names and limits != figures:
         print(f"notice: figures are below {path}; lower it with --update")
     return names
 
 
 def update(path, figures):
-    """Writes figures as the new limits and returns the exit status, 1 if one is above its limit."""
-    if read(path) is not None and grown(path, figures):
+    """Writes figures as the new limits and returns the exit status, 1 if one is above its limit.
+    A figure without a limit gets one."""
+    limits = read(path)
+    if limits is not None and grown(path, {name: figures[name] for name in figures if name in limits}):
         return 1
     with open(path, "w") as file:
         file.write("# Limits that may only shrink; the script of this name has --update.\n")
