@@ -12,7 +12,7 @@
 //! | adapters | `aetheel-wasm` `aetheel-process` `aetheel-discord` `aetheel-web` `aetheel-cluster` `aetheel-oci` `aetheel-otel` |
 //! | use cases | `aetheel-dispatch` `aetheel-kit` |
 //! | turns | `aetheel-turn` |
-//! | files, log | `aetheel-store` `aetheel-telemetry` |
+//! | settings, files, log | `aetheel-settings` `aetheel-store` `aetheel-telemetry` |
 //! | data and rules | `aetheel-model` |
 //!
 //! This crate re-exports them under the names that tests and benches use.
@@ -22,9 +22,9 @@ pub use aetheel_discord as discord;
 pub use aetheel_dispatch as dispatch;
 pub use aetheel_kit as kit;
 pub use aetheel_model::{
-    access, agent, audit, baseline, budget, clock, config, event, exit, extension, figures,
-    finding, fold, framing, id, lease, lines, markdown, observed, plain, policy, prompt, queue,
-    redact, schedule, shown_time, split, supervisor, table,
+    access, agent, audit, baseline, budget, clock, event, exit, extension, figures, finding, fold,
+    framing, id, lease, lines, markdown, observed, plain, policy, prompt, queue, redact, schedule,
+    shown_time, split, supervisor, table,
 };
 pub use aetheel_oci as oci;
 pub use aetheel_otel as otel;

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use aetheel::config::LogFormat;
+use aetheel_model::choice::LogFormat;
 
 /// `Cargo.toml` explains the choice of the allocator.
 #[cfg(target_env = "musl")]

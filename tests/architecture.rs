@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use aetheel::config::VARIABLES;
 use aetheel::figures::FIGURES;
+use aetheel_settings::VARIABLES;
 
 /// Crates of the workspace, lowest layer first. A crate may name crates of lower layers only.
 const LAYERS: [&[&str]; 6] = [
     &["model"],
-    &["store", "telemetry"],
+    &["settings", "store", "telemetry"],
     &["turn"],
     &["dispatch", "kit"],
     &["cluster", "discord", "oci", "otel", "process", "wasm", "web"],

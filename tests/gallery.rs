@@ -5,10 +5,10 @@ use std::path::Path;
 
 use aetheel::agent::{Action, AgentEvent, HostCommand, Input, Pipe};
 use aetheel::backend::{Engine, Registry, RegistryOptions};
-use aetheel::config::ResourceLimits;
 use aetheel::turn::Backends as _;
 use aetheel::turn::recording::{EntryKind, RecordingEntry};
 use aetheel::turn::replay::{Batches, replay};
+use aetheel_model::limits::ResourceLimits;
 use serde_json::Value;
 
 use crate::support::built;
@@ -88,7 +88,7 @@ async fn the_gallery_shows_replays_of_real_recordings_by_the_shipped_components(
         .unwrap();
     }
     let (registry, _) = Registry::start(
-        Engine::new(&ResourceLimits::default(), None).unwrap(),
+        Engine::new(&ResourceLimits::default(), None, aetheel_settings::NAMES).unwrap(),
         RegistryOptions::new(backends.path()),
     )
     .await;

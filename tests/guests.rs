@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use aetheel::agent::{Action, HostCommand, Input, Safety, Spawn, StartTurn, TimedInput};
 use aetheel::backend::{Engine, Registry, RegistryOptions};
-use aetheel::config::ResourceLimits;
 use aetheel::turn::{Backend, Backends as _};
+use aetheel_model::limits::ResourceLimits;
 
 use crate::support::built;
 use crate::support::recordings::{actions, cases, inputs};
@@ -17,7 +17,7 @@ async fn shipped(name: &str) -> Arc<dyn Backend> {
     std::fs::write(backends.path().join(format!("{name}.wasm")), built(&format!("{name}.wasm")))
         .unwrap();
     let (registry, reports) = Registry::start(
-        Engine::new(&ResourceLimits::default(), None).unwrap(),
+        Engine::new(&ResourceLimits::default(), None, aetheel_settings::NAMES).unwrap(),
         RegistryOptions::new(backends.path()),
     )
     .await;

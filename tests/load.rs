@@ -8,12 +8,13 @@ use aetheel::agent::{
     Action, AgentEvent, AgentEventKind, Exit, Spawn, TextEvent, TurnDone, TurnOutcome,
 };
 use aetheel::backend::{Engine, LoadReport, Registry, RegistryOptions};
-use aetheel::config::{BusyPolicy, ResourceLimits};
 use aetheel::dispatch::Dispatcher;
 use aetheel::process::{Custody, Means};
 use aetheel::queue;
 use aetheel::turn::recording::{ParsedRecording, Recorder};
 use aetheel::turn::{Backends as _, Launcher};
+use aetheel_model::choice::BusyPolicy;
+use aetheel_model::limits::ResourceLimits;
 use tokio::sync::watch;
 
 use crate::support::guests::{EXITED, Wat};
@@ -42,8 +43,11 @@ impl Scene {
         std::fs::write(backends.join("it.wasm"), first).unwrap();
         let mut options = RegistryOptions::new(&backends);
         options.quiet = Duration::from_millis(20);
-        let (registry, _) =
-            Registry::start(Engine::new(&ResourceLimits::default(), None).unwrap(), options).await;
+        let (registry, _) = Registry::start(
+            Engine::new(&ResourceLimits::default(), None, aetheel_settings::NAMES).unwrap(),
+            options,
+        )
+        .await;
         let registry = Arc::new(registry);
         assert_eq!(registry.names(), [backend]);
         let collected = Arc::new(Collected::default());

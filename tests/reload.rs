@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use aetheel::agent::Input;
 use aetheel::backend::{AdmissionError, Engine, LoadReport, Registry, RegistryOptions};
-use aetheel::config::ResourceLimits;
 use aetheel::turn::Backends;
+use aetheel_model::limits::ResourceLimits;
 use tokio::sync::broadcast::Receiver;
 
 use crate::backend::{prompt, timed, version_told};
@@ -39,8 +39,11 @@ impl Scene {
             rescan: Duration::from_secs(3600),
             ..RegistryOptions::new(folder.path())
         };
-        let (registry, reports) =
-            Registry::start(Engine::new(&ResourceLimits::default(), None).unwrap(), options).await;
+        let (registry, reports) = Registry::start(
+            Engine::new(&ResourceLimits::default(), None, aetheel_settings::NAMES).unwrap(),
+            options,
+        )
+        .await;
         assert!(
             matches!(&reports[..], [LoadReport::Loaded { name, .. }] if name == "mini"),
             "{reports:?}"
@@ -287,8 +290,11 @@ async fn a_folder_that_appears_later_is_picked_up() {
         rescan: Duration::from_millis(100),
         ..RegistryOptions::new(&directory)
     };
-    let (registry, reports) =
-        Registry::start(Engine::new(&ResourceLimits::default(), None).unwrap(), options).await;
+    let (registry, reports) = Registry::start(
+        Engine::new(&ResourceLimits::default(), None, aetheel_settings::NAMES).unwrap(),
+        options,
+    )
+    .await;
     assert!(reports.is_empty() && registry.names().is_empty());
     let mut news = registry.subscribe();
     fs::create_dir(&directory).unwrap();

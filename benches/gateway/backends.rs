@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use aetheel::backend::{ComponentBackend, Engine, Registry, RegistryOptions};
-use aetheel::config::ResourceLimits;
+use aetheel_model::limits::ResourceLimits;
 
 use crate::component;
 
@@ -42,7 +42,7 @@ pub async fn load_cached(name: &str, cache: Option<&Path>) -> Arc<ComponentBacke
     let folder = tempfile::tempdir().unwrap();
     let file = component(name);
     std::fs::copy(&file, folder.path().join(file.file_name().unwrap())).unwrap();
-    let engine = Engine::new(&ResourceLimits::default(), cache).unwrap();
+    let engine = Engine::new(&ResourceLimits::default(), cache, aetheel_settings::NAMES).unwrap();
     let (registry, reports) = Registry::start(engine, RegistryOptions::new(folder.path())).await;
     registry.component(name).unwrap_or_else(|| panic!("not loaded: {reports:?}"))
 }

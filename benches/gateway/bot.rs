@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use aetheel::agent::descriptor::Feature;
 use aetheel::agent::{AllowedTools, Descriptor};
 use aetheel::backend::ComponentBackend;
-use aetheel::config::{AllowLists, BusyPolicy, ResourceLimits as Bounds};
 use aetheel::discord::{Discord, DiscordOptions, TimeLimits};
 use aetheel::dispatch::{Choices, Dispatcher, DispatcherDeps};
 use aetheel::event::{EventKind, EventOrigin, Lane, NewEvent};
@@ -17,6 +16,9 @@ use aetheel::redact::Redactor;
 use aetheel::turn::recording::{Recorder, RecordingLimits};
 use aetheel::turn::{Backend, Backends, Generation, Guest, GuestFailure, Host};
 use aetheel::workspace::Workspace;
+use aetheel_model::access::AllowLists;
+use aetheel_model::choice::BusyPolicy;
+use aetheel_model::limits::ResourceLimits as Bounds;
 use async_trait::async_trait;
 use tempfile::TempDir;
 
@@ -80,7 +82,7 @@ impl Bot {
                 host_tools: Vec::new(),
                 recap_on_switch: true,
                 waits_for_limits: true,
-                collisions: aetheel::config::CollisionMode::Warn,
+                collisions: aetheel_model::choice::CollisionMode::Warn,
                 time_zone: jiff::tz::TimeZone::UTC,
                 max_turns: 25,
                 effort: settings.effort.clone(),
@@ -113,7 +115,7 @@ impl Bot {
             ),
             redactor: Redactor::default(),
             rollback: false,
-            rollout: aetheel::config::Rollout::Now,
+            rollout: aetheel_model::rollout::Rollout::Now,
             machine: None,
         });
         Self { local, dispatcher, ended, _folder: folder }

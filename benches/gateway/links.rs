@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use aetheel::agent::{AgentLine, HostCommand, Input, Pipe, Safety, StartTurn, TimedInput};
 use aetheel::backend::Engine;
-use aetheel::config::ResourceLimits;
 use aetheel::turn::Guest as _;
+use aetheel_model::limits::ResourceLimits;
 
 use crate::{backends, component, cpu, report};
 
@@ -72,7 +72,8 @@ pub async fn measure() {
 }
 
 async fn admit(name: &str, cache: &std::path::Path) -> Duration {
-    let engine = Engine::new(&ResourceLimits::default(), Some(cache)).unwrap();
+    let engine =
+        Engine::new(&ResourceLimits::default(), Some(cache), aetheel_settings::NAMES).unwrap();
     let begun = Instant::now();
     engine.inspect(&component(name)).await.unwrap();
     begun.elapsed()

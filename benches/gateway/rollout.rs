@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aetheel::backend::LoadReport;
-use aetheel::config::Rollout;
 use aetheel::process::{Custody, Means};
 use aetheel::turn::Backends as _;
+use aetheel_model::rollout::Rollout;
 
 use crate::cpu::Used;
 use crate::program::Home;

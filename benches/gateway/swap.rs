@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use aetheel::backend::{Engine, LoadReport, Registry, RegistryOptions};
-use aetheel::config::ResourceLimits;
+use aetheel_model::limits::ResourceLimits;
 
 use crate::{component, report};
 
@@ -23,7 +23,9 @@ pub async fn measure() {
         let original = std::fs::read(component("claude")).unwrap();
         let path = folder.path().join("claude.wasm");
         std::fs::write(&path, &original).unwrap();
-        let engine = Engine::new(&ResourceLimits::default(), Some(cache.path())).unwrap();
+        let engine =
+            Engine::new(&ResourceLimits::default(), Some(cache.path()), aetheel_settings::NAMES)
+                .unwrap();
         let (registry, _) = Registry::start(engine, RegistryOptions::new(folder.path())).await;
         let mut news = registry.subscribe();
         let (mut whole, mut loading) = (Vec::new(), Vec::new());

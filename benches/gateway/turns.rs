@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use aetheel::agent::{AgentEventKind, AllowedTools, Mode, Safety};
 use aetheel::backend::{Engine, Registry, RegistryOptions};
-use aetheel::config::{BusyPolicy, ResourceLimits as Bounds, Rollout};
 use aetheel::dispatch::{
     Choices, DeliveryError, Dispatcher, DispatcherDeps, OpenQuestion, Outlet, QuestionDismissal,
     Reply, Settlement, TurnAnswer,
@@ -24,6 +23,9 @@ use aetheel::redact::Redactor;
 use aetheel::turn::recording::{Recorder, RecordingLimits};
 use aetheel::turn::{Agents, Host, Launcher};
 use aetheel::workspace::{Components, Workspace};
+use aetheel_model::choice::BusyPolicy;
+use aetheel_model::limits::ResourceLimits as Bounds;
+use aetheel_model::rollout::Rollout;
 use async_trait::async_trait;
 
 use crate::backends::{load, named};
@@ -207,7 +209,7 @@ impl Gateway {
             std::fs::copy(repository("config").join(file), config.join(file)).unwrap();
         }
         let bounds = Bounds::default();
-        let engine = Engine::new(&bounds, Some(&folder("cache"))).unwrap();
+        let engine = Engine::new(&bounds, Some(&folder("cache")), aetheel_settings::NAMES).unwrap();
         let options = RegistryOptions {
             rollout: rollout.clone(),
             components: Some(Components::new(&config)),
@@ -238,7 +240,7 @@ impl Gateway {
                 host_tools: Vec::new(),
                 recap_on_switch: true,
                 waits_for_limits: true,
-                collisions: aetheel::config::CollisionMode::Warn,
+                collisions: aetheel_model::choice::CollisionMode::Warn,
                 time_zone: jiff::tz::TimeZone::UTC,
                 max_turns: 25,
                 effort: None,

@@ -1,9 +1,9 @@
 //! `AGENT_BACKEND=auto`: detects the default backend at the start.
 
 use crate::agents::{AgentRegistry, is_demo};
-use crate::config::AUTO;
 use crate::finding::Finding;
 use crate::turn::Backends as _;
+use aetheel_settings::AUTO;
 
 /// Result of the detection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

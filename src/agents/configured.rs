@@ -10,10 +10,10 @@ use sha2::{Digest as _, Sha256};
 use super::accounts;
 use crate::agent::Descriptor;
 use crate::agent::descriptor::{DescriptorError, LinkSharing, OneShot};
-use crate::config::RunMode;
 use crate::plain::hex;
 use crate::turn::{Backend, Generation, Guest, GuestFailure};
 use crate::workspace::{Account, Profile};
+use aetheel_settings::RunMode;
 
 /// A component whose descriptor, generation and options include the operator's choices.
 pub(super) struct ConfiguredBackend {

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use crate::agent::descriptor::{Credential, Feature};
 use crate::agent::{AllowedTools, Descriptor, Mode};
-use crate::config::Config;
 use crate::finding::{Finding, FindingLevel};
 use crate::plain::{one_line, with_causes};
 use crate::process::{Custody, ProbeError, ProgramError, find_program};
 use crate::turn::ReachPolicy;
+use aetheel_settings::Config;
 
 /// Time limit for a program to print its version; `QUERY_TIMEOUT_MS` if that is less. Some programs
 /// take seconds on a busy machine.

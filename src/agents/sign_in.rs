@@ -7,9 +7,9 @@ use super::findings::is_present;
 use super::{AgentRegistry, BackendVariant};
 use crate::agent::Descriptor;
 use crate::agent::descriptor::{Credential, Feature, LinkSharing, OneShot};
-use crate::config::RunMode;
 use crate::finding::Finding;
 use crate::workspace::Account;
+use aetheel_settings::RunMode;
 
 impl AgentRegistry {
     /// Returns how a backend is to run: the operator's choice, otherwise once a turn if its agent

@@ -8,9 +8,9 @@ use super::configured;
 use super::options::NoOptions;
 use crate::agent::{declared_names, tool_names};
 use crate::backend::RequestedCapabilities;
-use crate::config::suggestion;
 use crate::finding::Finding;
 use crate::turn::{Backend as _, Backends as _};
+use aetheel_model::suggest::suggestion;
 
 impl AgentRegistry {
     /// Returns warnings about unknown backends in `BACKEND_RUN`, and about backends that cannot run

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::audit::{self, AuditEntry, AuditKind};
-use crate::config::Config;
 use crate::redact::Redactor;
 use crate::turn::Backends;
 use crate::workspace::AuditLog;
+use aetheel_settings::Config;
 
 /// Time limit for the last entries, because the disk may not respond.
 const FLUSH_LIMIT: Duration = Duration::from_secs(1);

@@ -10,7 +10,6 @@ use jiff::tz::TimeZone;
 use crate::access::{LanePermissions, SignInRequest};
 use crate::app::health::ProgramHealth;
 use crate::cli::exit;
-use crate::config::Config;
 use crate::discord::{Discord, SignInService, TooManyLinks};
 use crate::dispatch::{Dispatcher, RecordedEnd, TurnRenderer};
 use crate::event::{Lane, NewEvent};
@@ -28,6 +27,7 @@ use crate::web::dashboard::{
     ScheduleOverview, ScheduleView, SignInLinks,
 };
 use crate::workspace::{AuditReader, Hook, SignIns, Workspace};
+use aetheel_settings::Config;
 
 /// A bound dashboard that does not serve yet.
 pub(super) struct BoundDashboard {

@@ -19,10 +19,7 @@ use super::{
 };
 use crate::agents::acceptance::Acceptance;
 use crate::cli::exit;
-use crate::config::Config;
-use crate::discord::{
-    Discord, DiscordOptions, EventSharing, GatewayListener, OfferHandler, StartError,
-};
+use crate::discord::{Discord, EventSharing, GatewayListener, OfferHandler, StartError};
 use crate::kit::step_viewer::StepViewer;
 use crate::process::holder::HeldLauncher;
 use crate::progress;
@@ -33,6 +30,7 @@ use crate::startup::{Installer, PreparedStart, Purpose, StartRefusal, survey};
 use crate::supervisor;
 use crate::turn::Backends;
 use crate::workspace::{AuditReader, BootReport, Lock};
+use aetheel_settings::Config;
 
 impl Gateway {
     /// Prepares everything, connects to Discord, recovers the events of the previous process, and
@@ -90,8 +88,9 @@ impl Connected {
         audit::open(&prepared.config, &prepared.redactor, &*prepared.agents());
         let booted = prepared.boot().await?;
         let held = prepared.start_holder().await?;
-        let mut options = DiscordOptions::from_config(&prepared.config, prepared.redactor.clone())
-            .map_err(refused)?;
+        let mut options =
+            crate::startup::discord_options(&prepared.config, prepared.redactor.clone())
+                .map_err(refused)?;
         let place =
             cluster.map(|cluster| ClusterNode::start(cluster, held.as_ref())).transpose()?;
         if let Some(place) = &place {

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use secrecy::ExposeSecret as _;
 use sha2::{Digest as _, Sha256};
 
-use crate::config::Config;
+use aetheel_settings::Config;
 
 /// The socket of this process. Nothing is sent through it.
 static CLAIM: OnceLock<UnixListener> = OnceLock::new();

@@ -7,13 +7,13 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use crate::config::Config;
 use crate::dispatch::Dispatcher;
 use crate::plain::with_causes;
 use crate::process::holder::HeldLauncher;
 use crate::process::tool_relay::{REQUEST_NUMBER, ToolRelay, listen_for_relay};
 use crate::turn::ToolEndpoints;
 use crate::web::tool_server::ToolServer;
+use aetheel_settings::Config;
 
 /// The running server. Dropping it closes it.
 #[derive(Debug)]

@@ -25,9 +25,9 @@ pub use self::observer::ObserverCommand;
 pub use self::policy::PolicyCommand;
 pub use self::report::ReportArgs;
 use crate::budget::{BudgetCap, CapError};
-use crate::config::nearest;
 pub use crate::exit;
 use crate::terminal::Verbosity;
+use aetheel_model::suggest::nearest;
 
 /// Coding agents in Discord, through backends that are replaced while it runs.
 #[derive(Debug, Parser)]

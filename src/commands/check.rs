@@ -3,12 +3,12 @@
 use serde::Serialize;
 
 use crate::cli::exit;
-use crate::config::LogFormat;
 use crate::finding::Finding;
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{Description, PreparedStart, Purpose, StartRefusal};
 use crate::telemetry;
 use crate::terminal::{self, Verbosity, fail, line};
+use aetheel_model::choice::LogFormat;
 
 const NO_TOKEN: &str =
     "DISCORD_BOT_TOKEN is not set: `aetheel console` works, `aetheel run` would not";

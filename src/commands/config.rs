@@ -1,13 +1,13 @@
 //! `aetheel config`: prints the settings, caps and limits in force, each with the line that says so.
 
 use crate::cli::exit;
-use crate::config::VARIABLES;
 use crate::event::Lane;
 use crate::id::ChannelId;
 use crate::redact::is_secret_name;
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::{fail, line};
 use crate::workspace::{SettingInForce, caps_in_force, lane_settings_in_force};
+use aetheel_settings::VARIABLES;
 
 /// Settings that limit agents and people. They are printed even if they have their defaults.
 const LIMITS: [&str; 12] = [

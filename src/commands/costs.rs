@@ -10,13 +10,14 @@ use serde_json::{Value, json};
 
 use crate::budget::{BudgetCap, ProjectedPeriod, SpentTurn, what_if};
 use crate::cli::exit;
-use crate::config::{LogFormat, nearest};
 use crate::plain::short_line;
 use crate::startup::settings::OperatorSettings;
 use crate::telemetry;
 use crate::terminal::{self, fail, print_stderr};
 use crate::workspace::costs::{CostSum, Costs, LaneCosts, top};
 use crate::workspace::{CostSheet, FinishedTurns, TurnLine};
+use aetheel_model::choice::LogFormat;
+use aetheel_model::suggest::nearest;
 
 /// Largest number of rows of a table; the remaining entries are summed up in one row.
 const MAX_ROWS: usize = 20;

@@ -34,7 +34,6 @@ use crate::app::{self, audit as audit_log, recovery, tool_server};
 use crate::cli::{
     BackendCommand, Cli, CliCommand, ClusterCommand, Common, ObserverCommand, PolicyCommand, exit,
 };
-use crate::config::LogFormat;
 use crate::console::{self, Console, SessionEnd};
 use crate::extension::ExtensionKind;
 use crate::finding::Finding;
@@ -43,6 +42,7 @@ use crate::startup::{LoadedBackends, PreparedStart, Purpose, StartRefusal, surve
 use crate::terminal::{self, Verbosity, fail, print_stderr};
 use crate::workspace::BackendLock;
 use crate::{demo, process, progress, telemetry};
+use aetheel_model::choice::LogFormat;
 
 /// Runs a command and returns the exit code.
 pub fn run(cli: Cli) -> u8 {

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::cli::exit;
-use crate::config::LogFormat;
 use crate::event::Lane;
 use crate::plain::{short_line, with_causes};
 use crate::startup::LoadedBackends;
@@ -18,6 +17,7 @@ use crate::terminal::{self, print_stderr};
 use crate::turn::reread::{RereadError, reread};
 use crate::turn::{Backend, Backends as _};
 use crate::workspace::{FileError, LockError, LostState, LostTurn, LostTurns, Workspace};
+use aetheel_model::choice::LogFormat;
 
 /// Time limit for the gateway.
 const GATEWAY_TIMEOUT: Duration = Duration::from_secs(60);

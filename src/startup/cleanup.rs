@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::config::Config;
 use crate::plain::with_causes;
 use crate::supervisor;
 use crate::turn::recording::{Recorder, RecordingLimits};
 use crate::workspace::{TurnRetention, Workspace};
+use aetheel_settings::Config;
 
 /// Starts the task that removes old files now and every hour.
 pub(super) fn tidy(recorder: Recorder, workspace: Workspace, kept: TurnRetention) {

@@ -4,10 +4,11 @@
 use std::path::{Path, PathBuf};
 
 use super::shipped;
-use crate::config::{Config, SandboxMode};
 use crate::finding::Finding;
 use crate::process::Sandbox;
 use crate::turn::ReachPolicy;
+use aetheel_model::choice::SandboxMode;
+use aetheel_settings::Config;
 
 /// Programs that create a sandbox or change the user. Both fail inside Landlock.
 const CONFINERS: &[&str] = &[

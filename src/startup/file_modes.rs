@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags, chmod, fstat, open};
 
-use crate::config::Config;
 use crate::finding::Finding;
+use aetheel_settings::Config;
 
 /// Number of levels of folders below `CONFIG_DIR/state` that are checked.
 const DEPTH: usize = 4;

@@ -11,10 +11,10 @@ use crate::backend::{
     AdmissionError, Engine, Installation, Registry, RequestedCapabilities, StagedComponent,
     TrustGate,
 };
-use crate::config::Config;
 use crate::plain::with_causes;
 use crate::turn::Backend as _;
 use crate::workspace::{Components, FileError, ServedComponent, component_digest};
+use aetheel_settings::Config;
 
 /// Longest file name that another machine may choose, in bytes.
 const LONGEST_NAME: usize = 200;

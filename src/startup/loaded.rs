@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::confinement;
-use super::{StartRefusal, shipped};
+use super::{StartRefusal, shipped, trust_gate};
 use crate::agents::AgentRegistry;
 use crate::agents::auto;
 use crate::agents::findings::Examiner;
@@ -14,12 +14,13 @@ use crate::backend::{
     Registry, RegistryOptions, TrustGate,
 };
 use crate::cli::exit;
-use crate::config::{AUTO, Config, suggestion};
 use crate::finding::Finding;
 use crate::plain::with_causes;
 use crate::process::{Custody, Means};
 use crate::turn::{Backend as _, Backends as _};
 use crate::workspace::{Components, FileError};
+use aetheel_model::suggest::suggestion;
+use aetheel_settings::{AUTO, Config};
 
 /// The loaded backends.
 pub struct LoadedBackends {
@@ -64,7 +65,7 @@ impl LoadedBackends {
                 faults.push(Finding::invalid("backends", message));
             })
             .ok();
-        let engine = Engine::new(&config.limits, Some(&config.cache_dir))
+        let engine = Engine::new(&config.limits, Some(&config.cache_dir), aetheel_settings::NAMES)
             .map_err(|error| {
                 let message = format!("cannot start the backend engine: {}", with_causes(&error));
                 faults.push(Finding::invalid("backends", message));
@@ -73,7 +74,7 @@ impl LoadedBackends {
         let (Some(sandbox), Some(custody), Some(engine)) = (sandbox, custody, engine) else {
             return Err(faults);
         };
-        let gate = TrustGate::new(config);
+        let gate = trust_gate(config);
         let refused = |error: FileError| {
             vec![Finding::invalid("backends", format!("CONFIG_DIR: {}", with_causes(&error)))]
         };

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::clustering;
 use crate::backend::ObserverSet;
-use crate::config::Config;
 use crate::observed::ObservedEvent;
 use crate::otel::{TraceExporter, TraceOptions};
 use crate::plain::with_causes;
 use crate::turn::TurnObservers;
+use aetheel_settings::Config;
 
 /// Passes events to the observers, and to the export of traces if there is one.
 pub(super) struct Observation {

@@ -19,7 +19,6 @@ use crate::backend::{ObserverSet, PolicySet};
 use crate::cli::exit;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
-use crate::config::Config;
 use crate::dispatch::{Choices, Dispatcher, DispatcherDeps, Outlet, Router};
 use crate::finding::{Finding, FindingLevel};
 use crate::id::{ChannelId, MessageId};
@@ -36,6 +35,7 @@ use crate::workspace::{
     BootReport, FileError, Journal, LimitFiles, Lock, LockError, TurnRetention, Workspace,
     caps_in_force,
 };
+use aetheel_settings::Config;
 
 /// Everything that must exist before the gateway accepts prompts.
 pub struct PreparedStart {
@@ -352,7 +352,7 @@ impl PreparedStart {
                 "removed temporary folders that an earlier gateway left behind"
             ),
         });
-        let limits = (&self.config).into();
+        let limits = self.config.queue_limits();
         let choices = self.choices();
         let config = &self.config;
         let (room, redactor) = (cleanup::limits(config), self.redactor.clone());

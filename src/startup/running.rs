@@ -1,7 +1,7 @@
 //! Finds the gateway that uses a configuration folder.
 
-use crate::config::Config;
 use crate::workspace::LockOwner;
+use aetheel_settings::Config;
 
 /// Returns the process id of the gateway that uses the configuration folder now; see
 /// [`LockOwner::current`].

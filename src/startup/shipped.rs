@@ -4,9 +4,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::backend::{self, TrustGate};
-use crate::config::Config;
+use super::trust_gate;
+use crate::backend;
 use crate::finding::Finding;
+use aetheel_settings::Config;
 
 /// Folder of the shipped components, relative to the parent of the program's folder (`bin`).
 const BESIDE: &str = "lib/aetheel/backends";
@@ -77,13 +78,8 @@ pub async fn install_shipped(config: &Config, source: Option<PathBuf>) -> Option
     let folder = &config.backends_dir;
     let brought = match fs::create_dir_all(folder) {
         Ok(()) => {
-            backend::install_shipped(
-                &shipped,
-                folder,
-                &TrustGate::new(config),
-                config.limits.component,
-            )
-            .await
+            backend::install_shipped(&shipped, folder, &trust_gate(config), config.limits.component)
+                .await
         }
         Err(error) => Err((folder.clone(), error)),
     };

@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 
 use super::{Purpose, clustering, dashboard, file_modes, survey, webhooks};
 use crate::access;
-use crate::config::{Config, MendMode, READS_ONLY, READS_ONLY_HINT, reads_only};
-use crate::discord::{Checkup, DiscordOptions};
+use crate::discord::Checkup;
 use crate::disk::write_probe;
 use crate::finding::{Finding, FindingLevel, is_passing};
 use crate::id::UserId;
 use crate::redact::Redactor;
+use aetheel_model::permission::{READS_ONLY, READS_ONLY_HINT, reads_only};
+use aetheel_settings::{Config, MendMode};
 
 /// Checks everything that a start for this purpose needs, without network requests.
 #[must_use]
@@ -61,7 +62,7 @@ fn token(config: &Config, redactor: &Redactor, purpose: Purpose) -> Option<Findi
             Finding::invalid("discord token", says).with_hint(hint)
         });
     }
-    let error = DiscordOptions::from_config(config, redactor.clone())
+    let error = crate::startup::discord_options(config, redactor.clone())
         .and_then(|options| Checkup::new(&options))
         .err();
     Some(match error {

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use crate::agent::Safety;
 use crate::agents::AgentRegistry;
 use crate::budget::BudgetRules;
-use crate::config::{Config, nearest};
 use crate::disk::read_ordinary;
 use crate::event::Lane;
 use crate::finding::Finding;
@@ -29,6 +28,8 @@ use crate::workspace::{
     BudgetFile, Channels, CronJobs, DOCUMENT_LIMIT, Heartbeats, Hooks, KnownNames, LimitFiles,
     WebhookFile, Workspace, caps_in_force, channel_directory, faults_of_channels, lanes_in_force,
 };
+use aetheel_model::suggest::nearest;
+use aetheel_settings::Config;
 
 /// Describes the backends whose agents are not installed here and that nobody asked for: those with
 /// a component of their own by name, and the number of profiles. Returns `None` without any.

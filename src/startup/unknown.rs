@@ -3,9 +3,10 @@
 use super::shipped;
 use crate::agent::descriptor::Credential;
 use crate::agents::AgentRegistry;
-use crate::config::{Config, REMOVED, VARIABLES, suggestion};
 use crate::finding::Finding;
 use crate::turn::{Backend, Backends};
+use aetheel_model::suggest::suggestion;
+use aetheel_settings::{Config, REMOVED, VARIABLES};
 
 /// Returns a warning for each variable that neither the gateway nor an agent uses. `unplaced` has
 /// the variables that are not settings of the gateway, each with its file and line.

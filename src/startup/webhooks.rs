@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use secrecy::SecretString;
 
-use crate::config::{Config, VARIABLES};
 use crate::finding::Finding;
 use crate::plain::with_causes;
 use crate::web::webhooks::WebhookSecrets;
 use crate::workspace::WebhookFile;
+use aetheel_settings::{Config, VARIABLES};
 
 /// Moves the secrets that `webhooks.md` names out of the variables, so that no agent gets them.
 /// Returns the secrets, and the problems of those that cannot be used.

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 use aetheel::backend::Engine;
-use aetheel::config::ResourceLimits;
+use aetheel_model::limits::ResourceLimits;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
@@ -119,7 +119,7 @@ async fn the_page_lists_every_version_with_what_proves_it() {
             proofs.entry(key).or_default().live.get_or_insert(live);
         }
     }
-    let engine = Engine::new(&ResourceLimits::default(), None).unwrap();
+    let engine = Engine::new(&ResourceLimits::default(), None, aetheel_settings::NAMES).unwrap();
     let mut versions = BTreeMap::new();
     for backend in BACKENDS {
         let path = docs.join(format!("../backends/{backend}.wasm"));

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use aetheel::backend::{AdmissionError, Engine, Inspection};
-use aetheel::config::ResourceLimits;
 use aetheel::turn::GuestFailure;
+use aetheel_model::limits::ResourceLimits;
 
 use super::limits;
 use crate::support::guests::{Wat, answering};
@@ -18,7 +18,7 @@ async fn examine_under(
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("candidate.wasm");
     std::fs::write(&path, bytes).unwrap();
-    Engine::new(limits, None).unwrap().inspect(&path).await
+    Engine::new(limits, None, aetheel_settings::NAMES).unwrap().inspect(&path).await
 }
 
 async fn examine(bytes: &[u8]) -> Result<Inspection, AdmissionError> {
@@ -70,7 +70,7 @@ async fn files_that_are_not_components_are_refused_with_their_kind() {
 #[tokio::test]
 async fn a_truncated_component_is_never_admitted_partly() {
     // About one in a hundred truncated components compiles. An admitted one must be complete.
-    let engine = Engine::new(&limits(), None).unwrap();
+    let engine = Engine::new(&limits(), None, aetheel_settings::NAMES).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("cut.wasm");
     let good = answering("mini", "1");
@@ -97,7 +97,11 @@ async fn a_pipe_is_refused_without_waiting() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pipe.wasm");
     assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
-    let error = Engine::new(&limits(), None).unwrap().inspect(&path).await.expect_err("no file");
+    let error = Engine::new(&limits(), None, aetheel_settings::NAMES)
+        .unwrap()
+        .inspect(&path)
+        .await
+        .expect_err("no file");
     assert!(matches!(error, AdmissionError::NotAFile), "{error}");
 }
 
@@ -308,19 +312,23 @@ async fn compiled_components_are_kept_in_a_private_folder() {
     let path = folder.path().join("mini.wasm");
     std::fs::write(&path, answering("mini", "1")).unwrap();
     for _ in 0..2 {
-        Engine::new(&limits(), Some(&cache)).unwrap().inspect(&path).await.unwrap();
+        Engine::new(&limits(), Some(&cache), aetheel_settings::NAMES)
+            .unwrap()
+            .inspect(&path)
+            .await
+            .unwrap();
     }
     assert_eq!(std::fs::metadata(&cache).unwrap().permissions().mode() & 0o777, 0o700);
     assert!(std::fs::read_dir(&cache).unwrap().next().is_some(), "nothing was kept");
     std::fs::set_permissions(&cache, std::fs::Permissions::from_mode(0o755)).unwrap();
-    Engine::new(&limits(), Some(&cache)).unwrap();
+    Engine::new(&limits(), Some(&cache), aetheel_settings::NAMES).unwrap();
     assert_eq!(
         std::fs::metadata(&cache).unwrap().permissions().mode() & 0o777,
         0o700,
         "made private again"
     );
     std::fs::set_permissions(&cache, std::fs::Permissions::from_mode(0o777)).unwrap();
-    let refused = Engine::new(&limits(), Some(&cache))
+    let refused = Engine::new(&limits(), Some(&cache), aetheel_settings::NAMES)
         .expect_err("other users may have put code there")
         .to_string();
     assert!(refused.contains("can be written to by others"), "{refused}");

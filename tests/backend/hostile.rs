@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use aetheel::agent::{Action, Input};
 use aetheel::backend::{ComponentBackend, Engine};
-use aetheel::config::ResourceLimits;
 use aetheel::turn::{Backend, Backends, Guest as _, GuestFailure};
+use aetheel_model::limits::ResourceLimits;
 
 use super::{limits, prompt, provoke, registry, timed, version_told};
 use crate::support::guests::{Wat, action_size, answering};
@@ -416,7 +416,8 @@ fn the_engine_stops_ticking_when_nobody_uses_it() {
         }
     };
     // Other tests have engines too. With many engines of our own the difference is clear.
-    let engines: Vec<_> = (0..60).map(|_| Engine::new(&limits(), None).unwrap()).collect();
+    let engines: Vec<_> =
+        (0..60).map(|_| Engine::new(&limits(), None, aetheel_settings::NAMES).unwrap()).collect();
     until("all of them tick", &|| named() >= 60);
     drop(engines);
     until("they end", &|| named() < 40);

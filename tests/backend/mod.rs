@@ -22,9 +22,10 @@ use std::time::{Duration, Instant};
 use crate::support::guests::Wat;
 use aetheel::agent::{Action, AgentEventKind, HostCommand, Input, Safety, StartTurn, TimedInput};
 use aetheel::backend::{Engine, LoadReport, Registry, RegistryOptions, TrustGate};
-use aetheel::config::{Config, ResourceLimits};
 use aetheel::turn::{Backend as _, Backends as _, Guest, GuestFailure};
 use aetheel::workspace::Components;
+use aetheel_model::limits::ResourceLimits;
+use aetheel_settings::Config;
 
 /// Returns limits that are small enough for tests to reach them.
 pub fn limits() -> ResourceLimits {
@@ -50,7 +51,7 @@ pub async fn registry(
         rescan: Duration::from_secs(3600),
         ..RegistryOptions::new(folder)
     };
-    Registry::start(Engine::new(limits, None).unwrap(), options).await
+    Registry::start(Engine::new(limits, None, aetheel_settings::NAMES).unwrap(), options).await
 }
 
 /// Folders for backends and configuration, and a registry that uses them as in a gateway.
@@ -90,13 +91,20 @@ impl Stand {
         let options = RegistryOptions {
             quiet: Duration::from_millis(20),
             rescan: Duration::from_secs(3600),
-            gate: TrustGate::new(&config),
+            gate: TrustGate::new(
+                &config.config_dir,
+                config.backend_trust,
+                config.backend_signers.clone(),
+            ),
             components: Some(Components::new(&config.config_dir)),
             rollout: config.backend_rollout.clone(),
             ..RegistryOptions::new(&folder.path().join("backends"))
         };
-        let (registry, reports) =
-            Registry::start(Engine::new(&config.limits, None).unwrap(), options).await;
+        let (registry, reports) = Registry::start(
+            Engine::new(&config.limits, None, aetheel_settings::NAMES).unwrap(),
+            options,
+        )
+        .await;
         registry.keep();
         let news = registry.subscribe();
         Self { folder, registry, reports, news }

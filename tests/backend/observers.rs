@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use aetheel::agent::Usage;
 use aetheel::backend::{Engine, LoadedObserver, ObserverSet, TrustGate};
-use aetheel::config::ResourceLimits;
 use aetheel::observed::{ObservedEvent, ObservedKind, ObservedTurn};
 use aetheel::turn::TurnObservers as _;
+use aetheel_model::limits::ResourceLimits;
 
 use super::policies::until;
 use crate::support::observers::WatObserver;
@@ -32,7 +32,7 @@ fn engine() -> Engine {
         guest_call: Duration::from_millis(300),
         ..ResourceLimits::default()
     };
-    Engine::new(&limits, None).unwrap()
+    Engine::new(&limits, None, aetheel_settings::NAMES).unwrap()
 }
 
 struct ObserverFolder(tempfile::TempDir);

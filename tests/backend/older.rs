@@ -8,8 +8,8 @@ use aetheel::agent::{
     StartTurn, ToolOutput, ToolResult,
 };
 use aetheel::backend::{Engine, LoadReport, Registry, RegistryOptions};
-use aetheel::config::ResourceLimits;
 use aetheel::turn::{Backends as _, Guest};
+use aetheel_model::limits::ResourceLimits;
 
 use super::{prompt, registry, timed, version_told};
 use crate::support::guests::{CONTRACT, TIMER, Wat, answering};
@@ -51,7 +51,7 @@ impl Older {
         }
         std::fs::write(folder.join("mini.wasm"), answering("mini", "1")).unwrap();
         let (registry, reports) = Registry::start(
-            Engine::new(&ResourceLimits::default(), None).unwrap(),
+            Engine::new(&ResourceLimits::default(), None, aetheel_settings::NAMES).unwrap(),
             RegistryOptions::new(folder),
         )
         .await;
@@ -211,7 +211,7 @@ async fn events_and_answers_of_contract_0_2_reach_the_host_without_loss() {
 async fn examining_a_component_of_an_older_contract_names_that_contract() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("demo.wasm");
-    let engine = Engine::new(&ResourceLimits::default(), None).unwrap();
+    let engine = Engine::new(&ResourceLimits::default(), None, aetheel_settings::NAMES).unwrap();
     let current = (CONTRACT, Wat::new("mini", "1").build());
     let older = OLDER.iter().map(|older| (older.version, older.component("demo")));
     for (version, component) in older.chain([current]) {

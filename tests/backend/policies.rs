@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use aetheel::agent::{Ask, AskKind, Safety, ToolStart};
 use aetheel::backend::{Engine, LoadedPolicy, PolicySet, TrustGate};
-use aetheel::config::ResourceLimits;
 use aetheel::policy::{PolicyContext, PolicyEffect, PolicyRequest, PolicyVote};
 use aetheel::redact::Redactor;
 use aetheel::turn::Policies as _;
+use aetheel_model::limits::ResourceLimits;
 
 use crate::support::guests::answering;
 use crate::support::policies::WatPolicy;
@@ -50,7 +50,7 @@ pub fn request(command: &str) -> PolicyRequest {
 
 fn engine() -> Engine {
     let limits = ResourceLimits { guest_memory: 16 << 20, ..ResourceLimits::default() };
-    Engine::new(&limits, None).unwrap()
+    Engine::new(&limits, None, aetheel_settings::NAMES).unwrap()
 }
 
 pub(super) async fn until(what: &str, found: impl Fn() -> bool) {

@@ -1,15 +1,15 @@
 //! Tests of the pool whose memories, tables and stacks guests reuse.
 
 use aetheel::backend::{ComponentBackend, Engine};
-use aetheel::config::ResourceLimits;
 use aetheel::turn::Guest as _;
+use aetheel_model::limits::ResourceLimits;
 
 use super::{prompt, version_told};
 use crate::support::guests::Wat;
 
 fn engine(guests: u32) -> Engine {
     let limits = ResourceLimits { guest_pool: Some(guests), ..ResourceLimits::default() };
-    Engine::new(&limits, None).unwrap()
+    Engine::new(&limits, None, aetheel_settings::NAMES).unwrap()
 }
 
 async fn opened(engine: &Engine, guest: &Wat) -> ComponentBackend {

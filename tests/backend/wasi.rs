@@ -195,7 +195,8 @@ async fn the_asynchronous_part_of_a_newer_wasi_is_refused_with_the_version_to_bu
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("newer.wasm");
         std::fs::write(&path, wat.build()).unwrap();
-        let refused = Engine::new(&limits(), None).unwrap().inspect(&path).await;
+        let refused =
+            Engine::new(&limits(), None, aetheel_settings::NAMES).unwrap().inspect(&path).await;
         let error = refused.expect_err(function);
         assert!(error.hint().contains("build it for WASI 0.2"), "{error}: {}", error.hint());
     }

@@ -9,10 +9,10 @@ use aetheel::agent::{AgentEventKind, Exit};
 use aetheel::app::ClusterBudgetTable;
 use aetheel::budget::AccountUse;
 use aetheel::cluster::{Cluster, NodeOptions};
-use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{Dispatcher, Notice, OfferRefusal};
 use aetheel::queue::QueueLimits;
 use aetheel::workspace::Workspace;
+use aetheel_model::choice::BusyPolicy;
 use tokio::sync::{Semaphore, mpsc};
 
 use super::{LEASE, TIMEOUT, declare_dead, node, options};

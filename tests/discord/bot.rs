@@ -12,7 +12,6 @@ use aetheel::agent::{
     Action, AgentEventKind, Ask, AskDecision, AskKind, Chunk, Exit, HostCommand, Input, TextEvent,
     ToolEnd, ToolOutput, ToolStart, ToolStatus, Write as WriteAction,
 };
-use aetheel::config::{AllowLists, BusyPolicy};
 use aetheel::discord::{
     Discord, DiscordOptions, EventSharing, GatewayListener, OfferHandler, StartError, TimeLimits,
 };
@@ -28,6 +27,8 @@ use aetheel::queue::QueueLimits;
 use aetheel::redact::Redactor;
 use aetheel::turn::{Backend, Backends, ProcessCommand};
 use aetheel::workspace::Workspace;
+use aetheel_model::access::AllowLists;
+use aetheel_model::choice::BusyPolicy;
 use async_trait::async_trait;
 use tempfile::TempDir;
 use tokio::sync::watch;

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aetheel::config::AllowLists;
 use aetheel::discord::{DiscordOptions, TimeLimits};
 use aetheel::event::Lane;
 use aetheel::id::{ChannelId, MessageId, UserId};
+use aetheel_model::access::AllowLists;
 
 use super::bot::{Bot, Home, Log, options};
 use crate::support::discord::{ANN, BOB, CHANNEL, Fault, LocalDiscord, OTHER, room};

@@ -1,9 +1,9 @@
 //! Tests of reserved files and of muted warnings in Discord.
 
-use aetheel::config::AllowLists;
 use aetheel::dispatch::{Notice, Offer, Outlet as _};
 use aetheel::event::Lane;
 use aetheel::id::{ChannelId, UserId};
+use aetheel_model::access::AllowLists;
 
 use super::bot::{Bot, everybody};
 use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, Message, OTHER, OWNER};

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use aetheel::config::AllowLists;
 use aetheel::discord::{DiscordOptions, TimeLimits};
 use aetheel::id::{ChannelId, GuildId, MessageId, RoleId};
+use aetheel_model::access::AllowLists;
 
 use super::bot::{Bot, Home, options};
 use crate::support::discord::{ANN, CHANNEL, GUILD, LocalDiscord, OTHER, ROLE, THREAD};

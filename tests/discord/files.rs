@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use aetheel::agent::Usage;
-use aetheel::config::FooterPart;
 use aetheel::discord::TimeLimits;
 use aetheel::dispatch::{AnswerFile, Excerpt, OpenQuestion, Outlet, Subject, TurnAnswer};
 use aetheel::event::AttachedFile;
 use aetheel::split::split;
+use aetheel_model::choice::FooterPart;
 
 use super::bot::{Bot, Home, answer, options};
 use crate::support::discord::{ANN, CHANNEL, Fault, LocalDiscord};

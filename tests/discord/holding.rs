@@ -9,12 +9,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use aetheel::agent::AskDecision;
-use aetheel::config::AllowLists;
 use aetheel::discord::{DiscordOptions, TimeLimits};
 use aetheel::dispatch::{DeliveryError, PriorDelivery, Settlement};
 use aetheel::event::{EventKind, EventOrigin, Lane, NewEvent};
 use aetheel::id::{ChannelId, MessageId, UserId};
 use aetheel::split::split;
+use aetheel_model::access::AllowLists;
 
 use super::asks::{decision, permission, with_buttons};
 use super::bot::{Bot, Home, Log, Turn, answer, options};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use aetheel::config::AllowLists;
 use aetheel::dispatch::Setting;
 use aetheel::event::{EventKind, EventOrigin, Lane, NewEvent};
 use aetheel::id::{ChannelId, UserId};
+use aetheel_model::access::AllowLists;
 
 use super::bot::{Bot, Home, everybody};
 use crate::support::discord::{

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{Dispatcher, OfferEffect, OfferRefusal, Person, PromptRefusal, Router};
 use aetheel::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
 use aetheel::id::{ChannelId, UserId};
 use aetheel::queue::QueueLimits;
 use aetheel::workspace::{Journal, LineStore};
+use aetheel_model::choice::BusyPolicy;
 
 use super::kept::quick;
 use super::router::Other;

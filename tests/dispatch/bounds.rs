@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aetheel::agent::{AgentEventKind, Exit, HostCommand, Input, ToolStart};
-use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{Dispatcher, TurnAnswer};
 use aetheel::queue::QueueLimits;
 use aetheel::turn::ProcessCommand;
+use aetheel_model::choice::BusyPolicy;
 
 use crate::support::scripted::{
     Agent, Collected, OneBackend, ScriptedBackend, ScriptedLauncher, Understanding, event, message,

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use aetheel::agent::{AgentEventKind, Exit, Input, ToolEnd, ToolStart, ToolStatus, Usage};
 use aetheel::budget::AccountUse;
-use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{Dispatcher, Notice, OfferEffect, OfferRefusal, Person, TurnAnswer};
 use aetheel::event::{Event, Lane, NewEvent};
 use aetheel::id::{ChannelId, UserId};
 use aetheel::queue::QueueLimits;
+use aetheel_model::choice::BusyPolicy;
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::outlive::{Gateway, Setup};

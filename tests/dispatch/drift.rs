@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use aetheel::agent::{AgentEventKind, Exit, HostCommand, Input, TurnOutcome, Unrecognised};
-use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{Dispatcher, status_rows};
 use aetheel::event::{EventKind, EventOrigin, Lane, NewEvent};
 use aetheel::id::ChannelId;
@@ -13,6 +12,7 @@ use aetheel::queue::QueueLimits;
 use aetheel::redact::Redactor;
 use aetheel::turn::recording::{EntryKind, ParsedRecording};
 use aetheel::turn::{Agents, GuestFailure, InstalledAgent as KnownAgent};
+use aetheel_model::choice::BusyPolicy;
 use tempfile::TempDir;
 use tokio::sync::watch;
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use aetheel::config::BusyPolicy;
 use aetheel::dispatch::Dispatcher;
 use aetheel::event::Lane;
 use aetheel::queue::QueueLimits;
 use aetheel::turn::{Backend, Backends};
+use aetheel_model::choice::BusyPolicy;
 use async_trait::async_trait;
 
 use crate::support::lasting::LastingBackend;

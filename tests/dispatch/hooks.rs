@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use aetheel::agent::{AgentEventKind, Exit};
-use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{
     DeliveryError, Dispatcher, OpenQuestion, Outlet, QuestionDismissal, Reply, Settlement,
     TurnAnswer,
@@ -16,6 +15,7 @@ use aetheel::fold::Transcript;
 use aetheel::id::{ChannelId, MessageId};
 use aetheel::observed::ObservedKind;
 use aetheel::queue::QueueLimits;
+use aetheel_model::choice::BusyPolicy;
 use async_trait::async_trait;
 use tokio::sync::{mpsc, watch};
 

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aetheel::agent::{AgentEventKind, Exit, ToolStart};
-use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{
     Dispatcher, OfferEffect, OfferRefusal, OpenedThread, Person, PromptRefusal, StopResult,
 };
@@ -14,6 +13,7 @@ use aetheel::event::{EventKind as Asked, EventOrigin, Lane, NewEvent};
 use aetheel::id::{ChannelId, MessageId, UserId};
 use aetheel::queue::QueueLimits;
 use aetheel::workspace::Journal;
+use aetheel_model::choice::BusyPolicy;
 use tokio::sync::watch;
 
 use crate::support::scripted::{

@@ -8,7 +8,6 @@ use std::time::Duration;
 use aetheel::agent::{
     AgentEventKind as Told, Exit, FailureKind, Input, ToolStart, TurnOutcome, Unrecognised,
 };
-use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{Dispatcher, OfferEffect, OfferRefusal, Person, TurnAnswer};
 use aetheel::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
 use aetheel::id::{ChannelId, MessageId, UserId};
@@ -17,6 +16,7 @@ use aetheel::redact::Redactor;
 use aetheel::turn::recording::{ParsedRecording, Recorder, RecordingLimits};
 use aetheel::turn::{Backend, Backends, GuestFailure, ProcessCommand};
 use aetheel::workspace::{Journal, LostState, LostTurn, SessionId, Workspace};
+use aetheel_model::choice::BusyPolicy;
 use tokio::sync::watch;
 
 use crate::support::scripted::{

@@ -9,7 +9,6 @@ use aetheel::agent::{
     Safety, ToolEnd, ToolStart, ToolStatus, Write,
 };
 use aetheel::clock::Clock;
-use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{Dispatcher, Person};
 use aetheel::event::NewEvent;
 use aetheel::id::UserId;
@@ -20,6 +19,7 @@ use aetheel::turn::{
     Backends, NoObservers, NoPolicies, Policies, ProcessCommand, ToolLimits, TurnObservers,
 };
 use aetheel::workspace::Journal;
+use aetheel_model::choice::BusyPolicy;
 use jiff::tz::TimeZone;
 use tokio::sync::{mpsc, watch};
 

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aetheel::agent::{Descriptor, Exit};
-use aetheel::config::BusyPolicy;
 use aetheel::dispatch::Dispatcher;
 use aetheel::event::Lane;
 use aetheel::id::{ChannelId, MessageId};
 use aetheel::queue::QueueLimits;
 use aetheel::turn::{Backend, Backends, Generation, Guest, GuestFailure};
+use aetheel_model::choice::BusyPolicy;
 use async_trait::async_trait;
 
 use crate::support::scripted::{

@@ -10,12 +10,12 @@ use aetheel::agent::{
     AgentEventKind, Exit, FileChange, FileDiff, Input, PlanEntry, PlanStatus, ToolEnd, ToolStart,
     ToolStatus,
 };
-use aetheel::config::BusyPolicy;
 use aetheel::dispatch::{Dispatcher, TurnAnswer};
 use aetheel::event::{Lane, NewEvent};
 use aetheel::id::ChannelId;
 use aetheel::queue::QueueLimits;
 use aetheel::turn::{Backend, Backends};
+use aetheel_model::choice::BusyPolicy;
 
 use crate::support::scripted::{
     Agent, Collected, ScriptedBackend, ScriptedLauncher, Understanding, event, message, parts,

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use aetheel::agent::{Action, AskDecision, Chunk, Exit, Input, ToolRequest, Write};
-use aetheel::config::HostToolKind;
 use aetheel::dispatch::{Settlement, TurnAnswer};
 use aetheel::turn::ProcessCommand;
 use aetheel::turn::recording::{EntryKind, ParsedRecording};
 use aetheel::turn::replay::{Batches, replay};
+use aetheel_model::host_tool::HostToolKind;
 use tokio::sync::{mpsc, watch};
 
 use super::outlive::{Gateway, Setup, ann, recording};

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
-use aetheel::config::PERMISSION_CHOICES;
+use aetheel_model::permission::PERMISSION_CHOICES;
 use serde_json::Value;
 
 use super::{installed, serving};

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use aetheel::cli::exit;
-use aetheel::config::{Config, VARIABLES};
+use aetheel_settings::{Config, VARIABLES};
 
 use crate::support::needs;
 

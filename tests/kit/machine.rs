@@ -10,7 +10,6 @@ use aetheel::agent::{
 };
 use aetheel::agent::{TurnOutcome, TurnRef};
 use aetheel::backend::{Engine, Registry, RegistryOptions};
-use aetheel::config::ResourceLimits;
 use aetheel::fold::Transcript;
 use aetheel::kit::step_viewer::{
     ComparisonState, ComponentReplay, STEPS, StepSearch, StepSign, StepViewer, StepViewerError,
@@ -22,6 +21,7 @@ use aetheel::turn::recording::{
     EntryKind, FORMAT, Header, Recorder, RecordingEntry, RecordingLimits,
 };
 use aetheel::turn::replay::{Batches, replay};
+use aetheel_model::limits::ResourceLimits;
 
 use crate::support::built;
 use crate::support::recordings::{cases, name};
@@ -125,7 +125,7 @@ fn done(session: u32, turn: u32) -> EntryKind {
 }
 
 async fn registry(folder: &Path) -> Arc<Registry> {
-    let engine = Engine::new(&ResourceLimits::default(), None).unwrap();
+    let engine = Engine::new(&ResourceLimits::default(), None, aetheel_settings::NAMES).unwrap();
     Arc::new(Registry::start(engine, RegistryOptions::new(folder)).await.0)
 }
 

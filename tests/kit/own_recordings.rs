@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use aetheel::backend::{AdmissionError, Engine, LoadReport, Registry, RegistryOptions};
-use aetheel::config::ResourceLimits;
 use aetheel::plain::with_causes;
 use aetheel::turn::Backends as _;
+use aetheel_model::limits::ResourceLimits;
 use serde_json::Value;
 
 use crate::support::built;
@@ -24,7 +24,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 async fn loaded(folder: &Path) -> Result<(), String> {
-    let engine = Engine::new(&ResourceLimits::default(), None).unwrap();
+    let engine = Engine::new(&ResourceLimits::default(), None, aetheel_settings::NAMES).unwrap();
     let (registry, reports) = Registry::start(engine, RegistryOptions::new(folder)).await;
     match &reports[..] {
         [LoadReport::Loaded { .. }] => {

@@ -13,9 +13,9 @@ use aetheel::agent::{
     Mode, Pipe, PromptPart, QueryKind, Safety, SpawnFailed, StartTurn, Steer, TimedInput, TurnRef,
 };
 use aetheel::backend::{Engine, Registry, RegistryOptions};
-use aetheel::config::ResourceLimits;
 use aetheel::kit::Case;
 use aetheel::turn::{Backend, Backends as _};
+use aetheel_model::limits::ResourceLimits;
 
 use crate::kit::Bench;
 use crate::support::built;
@@ -55,8 +55,12 @@ fn engine() -> Engine {
         compile: std::time::Duration::from_secs(600),
         ..ResourceLimits::default()
     };
-    Engine::new(&limits, Some(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled-backends")))
-        .unwrap()
+    Engine::new(
+        &limits,
+        Some(&Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled-backends")),
+        aetheel_settings::NAMES,
+    )
+    .unwrap()
 }
 
 /// Admits a component as the gateway does.

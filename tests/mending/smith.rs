@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aetheel::backend::Engine;
-use aetheel::config::{ResourceLimits, SandboxMode};
 use aetheel::kit::Case;
 use aetheel::kit::mend::{LostRecording, MendEvidence, SourceFiles};
 use aetheel::mending::workshop::Workshop;
 use aetheel::mending::{MendLimits, MendedBackend, Mending, Refused};
 use aetheel::process::{Custody, Means, Sandbox};
 use aetheel::turn::Backend;
+use aetheel_model::choice::SandboxMode;
+use aetheel_model::limits::ResourceLimits;
 
 use crate::support::recordings::{cases, name as case_name};
 
@@ -49,7 +50,8 @@ impl Bench {
         let workshop =
             Workshop::open(custody(), Vec::new(), &variables, (&source, name), &FAST_BUILD).await;
         let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled-backends");
-        let engine = Engine::new(&ResourceLimits::default(), Some(&cache)).unwrap();
+        let engine =
+            Engine::new(&ResourceLimits::default(), Some(&cache), aetheel_settings::NAMES).unwrap();
         let shipped =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("backends").join(format!("{name}.wasm"));
         let (found, backend) = engine.open(&shipped).await.unwrap();

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use aetheel::agent::{Exit, Pipe};
-use aetheel::config::SandboxMode;
 use aetheel::process::{Custody, Means, Sandbox};
 use aetheel::turn::{Launch, LaunchError, Launcher, Reach};
+use aetheel_model::choice::SandboxMode;
 use tempfile::TempDir;
 
 use super::{run, sh};

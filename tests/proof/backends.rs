@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use aetheel::agent::{Action, AgentEventKind, Descriptor, Input, TimedInput};
 use aetheel::backend::{Engine, Registry, RegistryOptions};
-use aetheel::config::ResourceLimits;
 use aetheel::turn::recording::{EntryKind, RecordingEntry};
 use aetheel::turn::{Backend, Backends as _, Generation, Guest, GuestFailure};
+use aetheel_model::limits::ResourceLimits;
 use async_trait::async_trait;
 
 use crate::support::built;
@@ -18,7 +18,7 @@ pub async fn shipped(name: &str) -> Arc<dyn Backend> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join(format!("{name}.wasm"));
     std::fs::write(file, built(&format!("{name}.wasm"))).unwrap();
-    let engine = Engine::new(&ResourceLimits::default(), None).unwrap();
+    let engine = Engine::new(&ResourceLimits::default(), None, aetheel_settings::NAMES).unwrap();
     let (registry, reports) = Registry::start(engine, RegistryOptions::new(folder.path())).await;
     registry.get(name).unwrap_or_else(|| panic!("{reports:?}"))
 }

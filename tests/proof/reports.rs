@@ -13,7 +13,6 @@ use aetheel::agent::{
     TurnDone, TurnOutcome,
 };
 use aetheel::backend::{ComponentBackend, Engine};
-use aetheel::config::ResourceLimits;
 use aetheel::kit::Case;
 use aetheel::kit::report::{
     FaultKind, FaultReport, ReportError, ReportFacts, ReportOptions, ReportOrigin, ReportedLimits,
@@ -21,6 +20,7 @@ use aetheel::kit::report::{
 };
 use aetheel::turn::recording::{EntryKind, ParsedRecording, RecordingEntry};
 use aetheel::turn::replay::{Batches, replay};
+use aetheel_model::limits::ResourceLimits;
 use serde_json::{Value, json};
 
 use super::mutation::Recording;
@@ -73,7 +73,8 @@ struct Components {
 impl Components {
     fn new() -> Self {
         let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled-backends");
-        let engine = Engine::new(&ResourceLimits::default(), Some(&cache)).unwrap();
+        let engine =
+            Engine::new(&ResourceLimits::default(), Some(&cache), aetheel_settings::NAMES).unwrap();
         Self { folder: tempfile::tempdir().unwrap(), engine }
     }
 

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use aetheel::config::VARIABLES;
+use aetheel_settings::VARIABLES;
 use rustix::process::Signal;
 
 use super::{CLAUDE_SAYS, calls, discord, installed, serving, with_claude};

@@ -3,10 +3,10 @@
 
 use std::fs;
 
-use aetheel::config::BusyPolicy;
 use aetheel::event::{EventKind, EventOrigin, Lane, NewEvent};
 use aetheel::id::ChannelId;
 use aetheel::queue::{Queue, QueueLimits, Rejection};
+use aetheel_model::choice::BusyPolicy;
 use serde_json::Value;
 
 use super::{
@@ -218,7 +218,7 @@ async fn requirement_09_channels_run_side_by_side_each_in_its_order() {
     local.wait_for_message(CHANNEL, |text| text == last).await;
     let slow = "Second 1. Second 2. Second 3. Second 4. There.".to_owned();
     assert_eq!(local.texts(CHANNEL), [slow, repeated("and then", 2), last], "9.2");
-    let default = aetheel::config::VARIABLES
+    let default = aetheel_settings::VARIABLES
         .iter()
         .find(|variable| variable.name == "MAX_CONCURRENT_QUERIES");
     assert_eq!(default.map(|variable| variable.default), Some("5"), "9.3");
@@ -332,7 +332,7 @@ async fn requirement_11_all_events_go_through_one_numbered_queue() {
         "11.3, 11.4: in order, each when the previous one has ended"
     );
     let default =
-        aetheel::config::VARIABLES.iter().find(|variable| variable.name == "MAX_QUEUE_DEPTH");
+        aetheel_settings::VARIABLES.iter().find(|variable| variable.name == "MAX_QUEUE_DEPTH");
     assert_eq!(default.map(|variable| variable.default), Some("100"), "11.5");
 }
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::num::{NonZeroU8, NonZeroU32};
 
-use aetheel::config::Rollout;
 use aetheel::event::{Lane, NewEvent};
 use aetheel::id::ChannelId;
 use aetheel::workspace::{RolloutNote, RolloutState};
+use aetheel_model::rollout::Rollout;
 use tempfile::TempDir;
 
 use super::scene::{Scene, person, trapping, version};

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aetheel::agent::{Exit, HostCommand, Input, TurnOutcome};
-use aetheel::config::{BusyPolicy, Rollout};
 use aetheel::dispatch::{Dispatcher, Notice, Person};
 use aetheel::event::Lane;
 use aetheel::id::{ChannelId, UserId};
 use aetheel::queue::QueueLimits;
 use aetheel::turn::{Backend, GuestFailure};
 use aetheel::workspace::{RolloutNote, RolloutNotes};
+use aetheel_model::choice::BusyPolicy;
+use aetheel_model::rollout::Rollout;
 
 use crate::support::scripted::{
     Agent, Collected, Replaceable, ScriptedBackend, ScriptedLauncher, Understanding, done, event,

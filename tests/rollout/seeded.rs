@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use aetheel::agent::{Action, TurnKey};
 use aetheel::backend::{Engine, LoadReport, Registry, RegistryOptions};
-use aetheel::config::{ResourceLimits, Rollout};
 use aetheel::kit::Case;
 use aetheel::turn::comparison::compare;
 use aetheel::turn::recording::RecordingEntry;
 use aetheel::turn::replay::{Batches, replay};
 use aetheel::turn::{Backend, Backends as _, RolloutPair};
+use aetheel_model::limits::ResourceLimits;
+use aetheel_model::rollout::Rollout;
 use tempfile::TempDir;
 use tokio::sync::broadcast;
 
@@ -49,7 +50,8 @@ impl Serving {
         };
         // The copies share most of their functions, which are compiled once.
         let cache = folder.path().join("cache");
-        let engine = Engine::new(&ResourceLimits::default(), Some(&cache)).unwrap();
+        let engine =
+            Engine::new(&ResourceLimits::default(), Some(&cache), aetheel_settings::NAMES).unwrap();
         let (registry, reports) = Registry::start(engine, options).await;
         assert!(matches!(&reports[..], [LoadReport::Loaded { .. }]), "{reports:?}");
         let news = registry.subscribe();

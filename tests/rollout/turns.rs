@@ -4,9 +4,9 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use aetheel::agent::Descriptor;
-use aetheel::config::Rollout;
 use aetheel::dispatch::MAX_WAITING_COMPARISONS;
 use aetheel::turn::{Backend, Generation, Guest, GuestFailure};
+use aetheel_model::rollout::Rollout;
 use async_trait::async_trait;
 use tempfile::TempDir;
 use tokio::sync::watch;

@@ -5,8 +5,8 @@
 
 use std::process::{Command, Stdio};
 
-use aetheel::config::SandboxMode;
 use aetheel::process::Sandbox;
+use aetheel_model::choice::SandboxMode;
 
 const LEFT_OUT: &str = "AETHEEL_TEST_WITHOUT";
 

@@ -13,7 +13,7 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aetheel::config::RECOMMENDED_PERMISSION;
+use aetheel_model::permission::RECOMMENDED_PERMISSION;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;

@@ -17,7 +17,6 @@ use aetheel::agent::{
     TurnOutcome,
 };
 use aetheel::clock::Clock;
-use aetheel::config::{BusyPolicy, HostToolKind};
 use aetheel::dispatch::{
     ChannelError, Choices, DeliveryError, Dispatcher, DispatcherDeps, Notice, OpenQuestion,
     OpenedThread, Outlet, PriorDelivery, QuestionDismissal, RecapMessage, Reply, Router,
@@ -36,6 +35,8 @@ use aetheel::turn::{
     ProcessEvent, RolloutPair, ToolLimits, TurnObservers, VersionError,
 };
 use aetheel::workspace::Workspace;
+use aetheel_model::choice::BusyPolicy;
+use aetheel_model::host_tool::HostToolKind;
 use async_trait::async_trait;
 use tokio::sync::{mpsc, watch};
 
@@ -710,7 +711,7 @@ pub async fn parts(
             host_tools: HostToolKind::ALL.to_vec(),
             recap_on_switch: true,
             waits_for_limits: true,
-            collisions: aetheel::config::CollisionMode::Warn,
+            collisions: aetheel_model::choice::CollisionMode::Warn,
             time_zone: jiff::tz::TimeZone::UTC,
             max_turns: 25,
             effort: None,
@@ -740,7 +741,7 @@ pub async fn parts(
         ),
         redactor: Redactor::default(),
         rollback: true,
-        rollout: aetheel::config::Rollout::Now,
+        rollout: aetheel_model::rollout::Rollout::Now,
         machine: None,
     }
 }

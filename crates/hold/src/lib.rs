@@ -14,11 +14,12 @@ use clap::{Args, Parser};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use aetheel_model::config::{LogFormat, SandboxMode, config_dir};
+use aetheel_model::choice::{LogFormat, SandboxMode};
 use aetheel_model::exit;
 use aetheel_model::redact::Redactor;
 use aetheel_process::holder::{self, HoldOptions, HolderError};
 use aetheel_process::{NotifySocket, Sandbox, SandboxError};
+use aetheel_settings::config_dir;
 use aetheel_store::config_folder::ConfigFolder;
 use aetheel_telemetry::faults::{self, fail};
 

@@ -4,9 +4,22 @@
 //! logs refusals.
 
 use crate::agent::Safety;
-use crate::config::AllowLists;
 use crate::finding::Finding;
 use crate::id::{ChannelId, GuildId, RoleId, UserId};
+
+/// The people and places that may use the bot. An empty list does not restrict anything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AllowLists {
+    /// Users, by id. A member is admitted by this list or by `roles`; if both are empty,
+    /// everyone is.
+    pub users: Vec<UserId>,
+    /// Roles of a member, by id; see [`AllowLists::users`].
+    pub roles: Vec<RoleId>,
+    /// Channels, or parents of threads, by id.
+    pub channels: Vec<ChannelId>,
+    /// Guilds the bot answers in, by id.
+    pub guilds: Vec<GuildId>,
+}
 
 /// A request, as the chat platform describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

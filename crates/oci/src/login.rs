@@ -9,7 +9,7 @@ use base64::prelude::BASE64_STANDARD;
 use secrecy::SecretString;
 use serde::Deserialize;
 
-use aetheel_model::config::RegistryKey;
+use aetheel_model::registry_key::RegistryKey;
 use aetheel_store::disk::read_ordinary;
 
 /// Maximum size of Docker's file, in bytes.

@@ -1,6 +1,6 @@
 //! The settings of the export, checked. They are checked only if there is an endpoint.
 
-use aetheel_model::config::TraceSettings;
+use aetheel_model::traces::TraceSettings;
 use opentelemetry::KeyValue;
 use opentelemetry::trace::TraceId;
 use opentelemetry_sdk::Resource;
@@ -199,11 +199,20 @@ mod tests {
     use super::*;
 
     fn settings(values: &[(&str, &str)]) -> TraceSettings {
-        let variable = |name: &str| {
+        let value = |name: &str| {
             let value = values.iter().find(|(known, _)| *known == name);
             value.map(|(_, value)| (*value).to_owned())
         };
-        aetheel_model::config::Config::read_all(variable).0.traces
+        let or = |name: &str, default: &str| value(name).unwrap_or_else(|| default.to_owned());
+        TraceSettings {
+            endpoint: value("OTEL_EXPORTER_OTLP_ENDPOINT"),
+            headers: value("OTEL_EXPORTER_OTLP_HEADERS").map(SecretString::from),
+            protocol: or("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"),
+            service_name: or("OTEL_SERVICE_NAME", "aetheel"),
+            resource_attributes: or("OTEL_RESOURCE_ATTRIBUTES", ""),
+            sampler: or("OTEL_TRACES_SAMPLER", "always_on"),
+            sampler_arg: or("OTEL_TRACES_SAMPLER_ARG", "1.0"),
+        }
     }
 
     fn faults(values: &[(&str, &str)]) -> Vec<TraceFault> {

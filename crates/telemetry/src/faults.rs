@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use aetheel_model::config::LogFormat;
+use aetheel_model::choice::LogFormat;
 
 /// The value of `LOG_FORMAT`, after the settings were read.
 static FORMAT: OnceLock<LogFormat> = OnceLock::new();

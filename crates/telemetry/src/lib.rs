@@ -27,7 +27,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use self::line::{Flat, Human};
-use aetheel_model::config::LogFormat;
+use aetheel_model::choice::LogFormat;
 use aetheel_model::plain::escaped;
 use aetheel_model::redact::Redactor;
 

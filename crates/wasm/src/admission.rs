@@ -18,7 +18,6 @@ use super::trust_state::TrustState;
 use aetheel_model::agent::capability;
 use aetheel_model::agent::descriptor::DescriptorError;
 use aetheel_model::agent::{Descriptor, HostCommand, Input, Safety, StartTurn, TimedInput};
-use aetheel_model::config::VARIABLES;
 use aetheel_model::plain::one_line;
 use aetheel_turn::GuestFailure;
 
@@ -94,7 +93,7 @@ impl Engine {
         let imports = check_imports(&compiled)?;
         let (contract, version) = check_contract(&compiled)?;
         let blueprint = Blueprint::new(compiled, bytes, version, self.limits())?;
-        let descriptor = run_self_test(&blueprint).await?;
+        let descriptor = run_self_test(&blueprint, self.reserved).await?;
         let (descriptor, blueprint) =
             self_test::run_own_cases(path, descriptor, Arc::new(blueprint)).await?;
         Ok(Admitted { descriptor, blueprint, contract, imports })
@@ -192,7 +191,10 @@ pub(super) fn check_magic(bytes: &[u8]) -> Result<(), AdmissionError> {
 }
 
 /// Runs the self-test and returns the descriptor.
-async fn run_self_test(blueprint: &Blueprint) -> Result<Descriptor, AdmissionError> {
+async fn run_self_test(
+    blueprint: &Blueprint,
+    reserved: &[&str],
+) -> Result<Descriptor, AdmissionError> {
     let mut guest = start(blueprint).await?;
     let text = guest.describe().await.map_err(failed("its `describe`"))?;
     if guest.describe().await.map_err(failed("its `describe`"))? != text {
@@ -200,8 +202,7 @@ async fn run_self_test(blueprint: &Blueprint) -> Result<Descriptor, AdmissionErr
     }
     drop(guest);
     let descriptor = Descriptor::parse(&text).map_err(AdmissionError::Descriptor)?;
-    let own: Vec<&str> = VARIABLES.iter().map(|variable| variable.name).collect();
-    let faults = capability::overreach(&descriptor, &own);
+    let faults = capability::overreach(&descriptor, reserved);
     if !faults.is_empty() {
         return Err(AdmissionError::Descriptor(DescriptorError::Content(faults.join("; "))));
     }

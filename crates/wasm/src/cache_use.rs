@@ -75,7 +75,7 @@ fn remove_unfinished(folder: &Path, alone: bool, depth: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use aetheel_model::config::ResourceLimits;
+    use aetheel_model::limits::ResourceLimits;
 
     use super::*;
     use crate::engine::Engine;
@@ -84,7 +84,7 @@ mod tests {
     fn a_new_engine_removes_what_a_killed_process_was_writing() {
         let folder = tempfile::tempdir().expect("a folder");
         let cache = folder.path().join("cache");
-        let engine = || Engine::new(&ResourceLimits::default(), Some(&cache)).expect("made");
+        let engine = || Engine::new(&ResourceLimits::default(), Some(&cache), &[]).expect("made");
         let first = engine();
         let left = cache.join("components/modules/wasmtime-x/code.wip-atomic-write-mod");
         fs::create_dir_all(left.parent().expect("a folder")).expect("created");

@@ -19,7 +19,7 @@ use super::cache_use::CacheUse;
 use super::error::AdmissionError;
 use super::function_cache::FunctionCache;
 use super::sandbox::{self, StoreState};
-use aetheel_model::config::ResourceLimits;
+use aetheel_model::limits::ResourceLimits;
 use aetheel_model::supervisor;
 
 /// Folder of wasmtime's cache of whole components, in the folder for compiled code.
@@ -59,6 +59,8 @@ pub struct Engine {
     pooled: Option<Runtime>,
     on_demand: Runtime,
     limits: Arc<ResourceLimits>,
+    /// Environment variables that no component may use.
+    pub(super) reserved: &'static [&'static str],
     #[expect(dead_code, reason = "other programs see it until this is dropped")]
     cache_use: Option<Arc<CacheUse>>,
 }
@@ -114,12 +116,17 @@ pub enum EngineError {
 
 impl Engine {
     /// Creates an engine. `cache` is the folder for compiled components, which is made private
-    /// (mode 0700). With `None`, components are compiled on every load.
+    /// (mode 0700). With `None`, components are compiled on every load. `reserved` contains the
+    /// environment variables of the gateway, which no component may use.
     ///
     /// # Errors
     /// [`EngineError`] if the cache folder cannot be used or the machine is not supported.
-    pub fn new(limits: &ResourceLimits, cache: Option<&Path>) -> Result<Self, EngineError> {
-        Self::build(limits, cache, EnginePurpose::Serve)
+    pub fn new(
+        limits: &ResourceLimits,
+        cache: Option<&Path>,
+        reserved: &'static [&'static str],
+    ) -> Result<Self, EngineError> {
+        Self::build(limits, cache, reserved, EnginePurpose::Serve)
     }
 
     /// Like [`Engine::new`], but the failures of guests name source lines, if the component has
@@ -127,8 +134,12 @@ impl Engine {
     ///
     /// # Errors
     /// [`EngineError`] as from [`Engine::new`].
-    pub fn explaining(limits: &ResourceLimits, cache: Option<&Path>) -> Result<Self, EngineError> {
-        Self::build(limits, cache, EnginePurpose::Explain)
+    pub fn explaining(
+        limits: &ResourceLimits,
+        cache: Option<&Path>,
+        reserved: &'static [&'static str],
+    ) -> Result<Self, EngineError> {
+        Self::build(limits, cache, reserved, EnginePurpose::Explain)
     }
 
     /// Like [`Engine::explaining`], but with shorter ticks, for a
@@ -136,13 +147,18 @@ impl Engine {
     ///
     /// # Errors
     /// [`EngineError`] as from [`Engine::new`].
-    pub fn profiling(limits: &ResourceLimits, cache: Option<&Path>) -> Result<Self, EngineError> {
-        Self::build(limits, cache, EnginePurpose::Sample)
+    pub fn profiling(
+        limits: &ResourceLimits,
+        cache: Option<&Path>,
+        reserved: &'static [&'static str],
+    ) -> Result<Self, EngineError> {
+        Self::build(limits, cache, reserved, EnginePurpose::Sample)
     }
 
     fn build(
         limits: &ResourceLimits,
         cache: Option<&Path>,
+        reserved: &'static [&'static str],
         purpose: EnginePurpose,
     ) -> Result<Self, EngineError> {
         let (mut config, mut functions, mut cache_use) = (config(purpose), None, None);
@@ -175,7 +191,7 @@ impl Engine {
         let engines = pooled.iter().chain([&on_demand]).map(|runtime| runtime.wasm.weak());
         let tick = if purpose == EnginePurpose::Sample { SAMPLE_TICK } else { TICK };
         start_ticks(engines.collect(), tick).map_err(EngineError::Tick)?;
-        Ok(Self { pooled, on_demand, limits: Arc::new(limits.clone()), cache_use })
+        Ok(Self { pooled, on_demand, limits: Arc::new(limits.clone()), reserved, cache_use })
     }
 
     /// Returns the limits of guests.
@@ -380,7 +396,7 @@ mod tests {
     use super::*;
 
     fn engine(cache: &Path) -> Result<Engine, EngineError> {
-        Engine::new(&ResourceLimits::default(), Some(cache))
+        Engine::new(&ResourceLimits::default(), Some(cache), &[])
     }
 
     fn mode(path: &Path) -> u32 {

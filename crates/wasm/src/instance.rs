@@ -18,7 +18,7 @@ use super::error::{AdmissionError, ContractVersion};
 use super::profile::StackProfile;
 use super::sandbox::{self, GuestLimitError, StoreState};
 use aetheel_model::agent::{Action, TimedInput};
-use aetheel_model::config::ResourceLimits;
+use aetheel_model::limits::ResourceLimits;
 use aetheel_turn::GuestFailure;
 
 /// The message of wasmtime when the hostcall fuel is exhausted. Its error type is private. The test

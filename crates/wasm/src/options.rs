@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::trust::TrustGate;
-use aetheel_model::config::Rollout;
+use aetheel_model::rollout::Rollout;
 use aetheel_store::workspace::Components;
 
 /// The options of a registry.

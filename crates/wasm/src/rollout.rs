@@ -18,8 +18,8 @@ use super::source;
 use super::trust::{read_signature, signature_of};
 use super::version_error::{ComponentVersionError, short};
 use aetheel_model::audit::{AuditEntry, AuditKind};
-use aetheel_model::config::Rollout;
 use aetheel_model::plain::with_causes;
+use aetheel_model::rollout::Rollout;
 use aetheel_store::workspace::ServedComponent;
 use aetheel_turn::{Backend as _, Generation, VersionError};
 

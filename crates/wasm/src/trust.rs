@@ -17,7 +17,7 @@ use super::requested::RequestedCapabilities;
 use super::source::ComponentSource;
 use super::trust_state::{Distrust, TrustState};
 use aetheel_model::agent::Descriptor;
-use aetheel_model::config::{Config, Trust};
+use aetheel_model::choice::Trust;
 use aetheel_model::plain::clean_text;
 use aetheel_store::disk::Stamp;
 use aetheel_store::workspace::{BackendFile, BackendNotes, FileError};
@@ -41,11 +41,10 @@ impl TrustGate {
         Self { level: Trust::Any, notes: None, signers: Vec::new() }
     }
 
-    /// Returns the settings from the configuration.
+    /// Returns the settings of an operator whose decisions are in `backends.md` in `config_dir`.
     #[must_use]
-    pub fn new(config: &Config) -> Self {
-        let notes = Some(BackendFile::new(&config.config_dir));
-        Self { level: config.backend_trust, notes, signers: config.backend_signers.clone() }
+    pub fn new(config_dir: &Path, level: Trust, signers: Vec<PublicKey>) -> Self {
+        Self { level, notes: Some(BackendFile::new(config_dir)), signers }
     }
 
     /// Checks that the operator's decisions can be read.

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use crate::agents::AgentRegistry;
 use crate::backend::{AdmissionError, Engine};
-use crate::config::{Config, Rollout};
 use crate::kit::CaseError;
 use crate::mending::agent::MendingAgent;
 use crate::mending::evidence::{self, EvidencePlaces};
@@ -24,6 +23,8 @@ use crate::turn::{Backend, Backends as _, VersionError};
 use crate::workspace::{
     Components, MendingNote, MendingState, ServedComponent, Workspace, component_digest,
 };
+use aetheel_model::rollout::Rollout;
+use aetheel_settings::Config;
 
 /// The limits of an attempt that nobody started.
 const ROUNDS: u32 = 3;

@@ -16,11 +16,11 @@ use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
 pub(super) use self::attempt::MendingParts;
-use crate::config::MendMode;
 use crate::discord::OfferHandler;
 use crate::dispatch::{Notice, Offer, OfferEffect, OfferRefusal, Outlet, Person};
 use crate::plain::with_causes;
 use crate::workspace::{LostState, MendingNote, MendingNotes, MendingState};
+use aetheel_settings::MendMode;
 
 /// How often the lost replies and the saved changes are looked at.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);

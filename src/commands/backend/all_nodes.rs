@@ -8,10 +8,10 @@ use secrecy::ExposeSecret as _;
 use super::open::KitError;
 use crate::cli::exit;
 use crate::cluster::{Cluster, ClusterError, Component};
-use crate::config::Config;
 use crate::discord::bot_id_of;
 use crate::startup::{clustering, is_component_name};
 use crate::workspace::ServedComponent;
+use aetheel_settings::Config;
 
 /// The reason why components cannot be distributed with these settings.
 #[derive(Debug, thiserror::Error)]

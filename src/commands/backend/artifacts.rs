@@ -7,7 +7,6 @@ use tempfile::TempDir;
 
 use super::open::KitError;
 use crate::cli::exit;
-use crate::config::RegistryKey;
 use crate::kit::selftest;
 use crate::oci::{
     ArtifactReference, ArtifactSource, BackendArtifact, LayoutFolder, OciError, RegistryClient,
@@ -16,6 +15,7 @@ use crate::oci::{
 use crate::plain::with_causes;
 use crate::startup::is_component_name;
 use crate::startup::settings::OperatorSettings;
+use aetheel_model::registry_key::RegistryKey;
 
 /// From where artifacts come, and with which credentials.
 pub(super) struct ArtifactAccess {

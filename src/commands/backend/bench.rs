@@ -10,12 +10,12 @@ use super::open::{self, KitError, OpenedComponent};
 use crate::agent::{HostCommand, Input};
 use crate::backend::Engine;
 use crate::cli::exit;
-use crate::config::ResourceLimits;
 use crate::kit::Case;
 use crate::plain::with_causes;
 use crate::terminal::{self, OutputStyle};
 use crate::turn::replay::{Batches, replay};
 use crate::turn::{Backend as _, Guest};
+use aetheel_model::limits::ResourceLimits;
 
 /// Minimum duration of a measurement, and the minimum number of runs.
 const MEASURE_LIMIT: Duration = Duration::from_secs(2);
@@ -113,8 +113,9 @@ async fn measure_loads(component: &Path) -> Result<(Duration, Duration), KitErro
         .map_err(|error| KitError::usage(format!("a folder for compiled code: {error}")))?;
     let mut times = [Duration::ZERO; 2];
     for time in &mut times {
-        let engine = Engine::new(&ResourceLimits::default(), Some(folder.path()))
-            .map_err(|error| KitError::usage(with_causes(&error)))?;
+        let engine =
+            Engine::new(&ResourceLimits::default(), Some(folder.path()), aetheel_settings::NAMES)
+                .map_err(|error| KitError::usage(with_causes(&error)))?;
         let began = Instant::now();
         open::component(&engine, component).await?;
         *time = began.elapsed();

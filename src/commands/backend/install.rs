@@ -16,7 +16,6 @@ use super::open::{self, KitError};
 use crate::agent::Descriptor;
 use crate::backend::{AdmissionError, RequestedCapabilities, StagedComponent};
 use crate::cli::exit;
-use crate::config::{Config, LogFormat, Rollout, Trust};
 use crate::kit::{self, Case, describe_versions, proven_versions};
 use crate::oci::ArtifactReference;
 use crate::plain::{counted, with_causes};
@@ -28,6 +27,9 @@ use crate::telemetry;
 use crate::terminal::{self, print_stderr};
 use crate::turn::Backend as _;
 use crate::workspace::{BackendFile, LockedBackend, ServedComponent};
+use aetheel_model::choice::{LogFormat, Trust};
+use aetheel_model::rollout::Rollout;
+use aetheel_settings::Config;
 
 #[derive(Clone, Copy, Debug)]
 pub(in crate::commands) struct InstallOptions {

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use super::artifacts::FetchedBackend;
 use super::open::KitError;
-use crate::config::Config;
 use crate::oci::ArtifactReference;
 use crate::plain::with_causes;
 use crate::workspace::{BackendLock, LockedBackend};
+use aetheel_settings::Config;
 
 /// Reads the file.
 pub(super) fn read(config: &Config) -> Result<BackendLock, KitError> {

@@ -99,7 +99,7 @@ pub(in crate::commands) async fn run(settings: OperatorSettings, options: MendOp
 
 async fn prepare(
     loaded: &LoadedBackends,
-    (config, variables): (&crate::config::Config, &std::collections::HashMap<String, String>),
+    (config, variables): (&aetheel_settings::Config, &std::collections::HashMap<String, String>),
     mut places: EvidencePlaces,
     path: &Path,
     options: &MendOptions,

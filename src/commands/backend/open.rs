@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use crate::backend::{AdmissionError, ComponentBackend, Engine, EngineError, Inspection};
 use crate::cli::exit;
-use crate::config::{self, ResourceLimits};
 use crate::kit::{self, Case, CaseError};
 use crate::plain::with_causes;
 use crate::terminal::print_stderr;
+use aetheel_model::limits::ResourceLimits;
+use aetheel_settings::NAMES;
 
 /// An admitted component.
 pub(super) struct OpenedComponent {
@@ -65,18 +66,17 @@ pub(super) fn profiling_engine() -> Result<Engine, KitError> {
     cached(Engine::profiling)
 }
 
-fn cached(
-    make: impl Fn(&ResourceLimits, Option<&Path>) -> Result<Engine, EngineError>,
-) -> Result<Engine, KitError> {
+/// A constructor of [`Engine`].
+type MakeEngine =
+    fn(&ResourceLimits, Option<&Path>, &'static [&'static str]) -> Result<Engine, EngineError>;
+
+fn cached(make: MakeEngine) -> Result<Engine, KitError> {
     cached_with(&ResourceLimits::default(), make)
 }
 
-fn cached_with(
-    limits: &ResourceLimits,
-    make: impl Fn(&ResourceLimits, Option<&Path>) -> Result<Engine, EngineError>,
-) -> Result<Engine, KitError> {
-    let folder = config::cache_dir(|name| std::env::var(name).ok());
-    let engine = make(limits, Some(&folder)).or_else(|_| make(limits, None));
+fn cached_with(limits: &ResourceLimits, make: MakeEngine) -> Result<Engine, KitError> {
+    let folder = aetheel_settings::cache_dir(|name| std::env::var(name).ok());
+    let engine = make(limits, Some(&folder), NAMES).or_else(|_| make(limits, None, NAMES));
     engine.map_err(|error| KitError::usage(with_causes(&error)))
 }
 

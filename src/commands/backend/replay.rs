@@ -8,11 +8,11 @@ use serde_json::json;
 use super::open::{self, KitError, OpenedComponent};
 use super::{guest_output, resolve};
 use crate::cli::exit;
-use crate::config::Config;
 use crate::kit::{self, Case, difference, summary};
 use crate::plain::counted;
 use crate::terminal::{self, OutputStyle};
 use crate::turn::replay::{Batches, ReplayResult, replay};
+use aetheel_settings::Config;
 
 pub(in crate::commands) async fn run(
     config: Config,

@@ -11,7 +11,6 @@ use serde_json::json;
 use super::open::{self, KitError};
 use super::resolve;
 use crate::cli::{ReportArgs, exit};
-use crate::config::ResourceLimits;
 use crate::kit::report::{
     FaultReport, ReportError, ReportLimits, ReportOptions, ReportOrigin, ReportedLimits,
     make_report,
@@ -21,6 +20,7 @@ use crate::plain::counted;
 use crate::progress;
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::{self, OutputStyle, print_stderr};
+use aetheel_model::limits::ResourceLimits;
 
 /// Variables that contain the name of the user or of the machine.
 const NAME_VARIABLES: [&str; 5] = ["USER", "LOGNAME", "SUDO_USER", "HOSTNAME", "HOST"];

@@ -8,11 +8,11 @@ use serde_json::json;
 use super::open::{self, KitError, OpenedComponent};
 use super::resolve;
 use crate::cli::exit;
-use crate::config::ResourceLimits;
 use crate::kit::report::{Fault, ReportFacts, ReportedLimits, Reproduction, reproduce};
 use crate::kit::{self, Case, summary};
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::{self, OutputStyle, print_stderr};
+use aetheel_model::limits::ResourceLimits;
 
 /// Highest limits that a report may ask for. Its author may be a stranger.
 const MAX_MEMORY: u64 = 1 << 30;

@@ -4,11 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::open::{self, KitError};
-use crate::config::Config;
 use crate::event::Lane;
 use crate::kit::Case;
 use crate::startup::shipped;
 use crate::workspace::{Components, FinishedTurns, TurnSearch, component_digest};
+use aetheel_settings::Config;
 
 /// Returns the file of a component: the given path, or the file that serves as the backend with the
 /// given name.

@@ -7,7 +7,6 @@ use std::path::Path;
 use super::open::KitError;
 use super::{install, serving};
 use crate::cli::exit;
-use crate::config::Config;
 use crate::plain::{counted, with_causes};
 use crate::startup::LoadedBackends;
 use crate::startup::settings::OperatorSettings;
@@ -16,6 +15,7 @@ use crate::turn::{Backend, Backends as _, RolloutPair};
 use crate::workspace::{
     EndedRollout, FileError, LiveFolder, NotedDifference, RolloutNote, RolloutNotes, RolloutState,
 };
+use aetheel_settings::Config;
 
 #[derive(Clone, Copy, Debug)]
 pub(in crate::commands) enum RolloutAction {

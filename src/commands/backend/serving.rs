@@ -2,7 +2,6 @@
 //! explaining to the operator when the change takes effect.
 
 use crate::cli::exit;
-use crate::config::{Config, LogFormat};
 use crate::redact::Redactor;
 use crate::startup::LoadedBackends;
 use crate::startup::StartRefusal;
@@ -10,6 +9,8 @@ use crate::startup::running::gateway_of;
 use crate::startup::settings::OperatorSettings;
 use crate::telemetry;
 use crate::terminal::print_stderr;
+use aetheel_model::choice::LogFormat;
+use aetheel_settings::Config;
 
 /// Loads the components with `log` as the log filter.
 ///

@@ -10,7 +10,6 @@ use serde::Serialize;
 use super::open::KitError;
 use super::resolve;
 use crate::cli::exit;
-use crate::config::LogFormat;
 use crate::kit::Case;
 use crate::plain::{counted, with_causes};
 use crate::startup::settings::OperatorSettings;
@@ -20,6 +19,7 @@ use crate::turn::crash::{SimulatedCrash, crash_points, simulate_crash};
 use crate::turn::recording::{EntryKind, RecordingEntry};
 use crate::turn::{Backend, Backends as _, RebuildError};
 use crate::{progress, telemetry};
+use aetheel_model::choice::LogFormat;
 
 /// Largest number of points that are printed as text.
 const MAX_SHOWN: usize = 10;

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::report::DoctorReport;
 use crate::commands::listing::{BackendListing, BackendRow};
-use crate::config::Config;
 use crate::finding::{Finding, FindingLevel};
 use crate::plain::short_line;
 use crate::progress;
 use crate::startup::{LoadedBackends, MAX_REASONS_CHARS, survey, unknown};
+use aetheel_settings::Config;
 
 /// Time limit; compiling all components takes this long on a slow machine.
 const EXAMINE_TIMEOUT: Duration = Duration::from_secs(120);

@@ -5,10 +5,10 @@ use secrecy::ExposeSecret as _;
 use super::report::DoctorReport;
 use crate::cluster::{Cluster, DatabaseStatus, Node, Skew, Tables};
 use crate::commands::cluster::nodes::most_common;
-use crate::config::Config;
 use crate::discord::bot_id_of;
 use crate::plain::counted;
 use crate::startup::clustering;
+use aetheel_settings::Config;
 
 /// Hint if two machines have the same name.
 const RENAME: &str = "give this one another `NODE_NAME`";

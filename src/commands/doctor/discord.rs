@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::report::DoctorReport;
-use crate::config::Config;
-use crate::discord::{BotProfile, ChannelCheck, Checkup, DiscordOptions};
+use crate::discord::{BotProfile, ChannelCheck, Checkup};
 use crate::disk::read_ordinary;
 use crate::event::Lane;
 use crate::finding::Finding;
@@ -13,6 +12,7 @@ use crate::id::ChannelId;
 use crate::redact::Redactor;
 use crate::startup::survey;
 use crate::workspace::Channels;
+use aetheel_settings::Config;
 
 /// Time limit for all checks.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
@@ -42,7 +42,7 @@ pub(super) async fn examine(report: &mut DoctorReport, config: &Config, redactor
 
 async fn examine_online(report: &mut DoctorReport, config: &Config, redactor: &Redactor) {
     // Errors of the token itself are already reported.
-    let Ok(options) = DiscordOptions::from_config(config, redactor.clone()) else { return };
+    let Ok(options) = crate::startup::discord_options(config, redactor.clone()) else { return };
     let Ok(mut checkup) = Checkup::new(&options) else { return };
     let known = checkup.bot(&options).await;
     match checkup.clock_ahead() {

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::report::DoctorReport;
-use crate::config::Config;
 use crate::plain::with_causes;
 use crate::workspace::{LostTurn, LostTurns};
+use aetheel_settings::Config;
 
 /// Adds a warning for each backend with lost replies.
 pub(super) fn examine(report: &mut DoctorReport, config: &Config) {

@@ -9,11 +9,11 @@ use rustix::process::{Resource, geteuid, getrlimit};
 
 use super::report::DoctorReport;
 use crate::backend::cache_fault;
-use crate::config::{Config, HolderMode};
 use crate::process::holder::{PROGRAM, program_beside};
 use crate::startup::running::gateway_of;
 use crate::startup::surroundings::nearest;
 use crate::startup::{confinement, shipped};
+use aetheel_settings::{Config, HolderMode};
 
 /// Open files that a busy gateway needs for connections, pipes and pidfds of agents, and watches.
 const FILES: u64 = 1_024;

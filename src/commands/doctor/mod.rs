@@ -16,13 +16,13 @@ use std::io::Write as _;
 
 use self::report::DoctorReport;
 use crate::cli::exit;
-use crate::config::LogFormat;
 use crate::finding::{Finding, FindingLevel};
 use crate::redact::Redactor;
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{Purpose, confinement, exposure, surroundings, survey};
 use crate::telemetry;
 use crate::terminal::{self, OutputStyle, print_stderr};
+use aetheel_model::choice::LogFormat;
 
 pub(super) struct DoctorOptions {
     /// Whether to print the report as JSON.

@@ -7,10 +7,10 @@ use tokio::runtime::Runtime;
 
 use super::files::EXAMPLE_FILES;
 use crate::commands::listing::{BackendListing, BackendRow};
-use crate::config::Config;
 use crate::finding::Finding;
 use crate::progress;
 use crate::startup::{LoadedBackends, survey};
+use aetheel_settings::Config;
 
 /// The reason why the agents of this machine cannot be examined.
 #[derive(Debug, thiserror::Error)]

@@ -3,10 +3,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::config::{PERMISSION_CHOICES, PermissionChoice};
 use crate::finding::{Finding, FindingLevel};
 use crate::id::UserOrRoleId;
 use crate::startup::surroundings;
+use aetheel_model::permission::{PERMISSION_CHOICES, PermissionChoice};
 
 /// The reason why an answer is invalid.
 #[derive(Debug, thiserror::Error)]

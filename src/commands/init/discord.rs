@@ -6,9 +6,9 @@ use secrecy::SecretString;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
-use crate::config::Config;
-use crate::discord::{BotProfile, Checkup, DiscordOptions, StartError};
+use crate::discord::{BotProfile, Checkup, StartError};
 use crate::redact::Redactor;
+use aetheel_settings::Config;
 
 /// Time limit for Discord's answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
@@ -46,7 +46,7 @@ pub(super) fn check_token(
             _ => TokenCheckError::Wrong(text),
         }
     };
-    let options = DiscordOptions::from_config(&config, redactor.clone()).map_err(classify)?;
+    let options = crate::startup::discord_options(&config, redactor.clone()).map_err(classify)?;
     let checkup = Checkup::new(&options).map_err(classify)?;
     if offline {
         return Ok(None);

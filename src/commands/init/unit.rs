@@ -155,7 +155,7 @@ mod tests {
 
     use super::*;
     use crate::cli::exit;
-    use crate::config::Config;
+    use aetheel_settings::Config;
 
     fn service(path: &str) -> ServiceUnits<'_> {
         ServiceUnits {

@@ -12,7 +12,6 @@ use jiff::tz::TimeZone;
 use super::super::backend::open::{self, KitError};
 use super::report::{ReplayReport, ReplayedRequest};
 use crate::cli::exit;
-use crate::config::{Config, LogFormat};
 use crate::disk::open_ordinary;
 use crate::dispatch::AUTOMATIC_REFUSALS;
 use crate::event::Lane;
@@ -26,6 +25,8 @@ use crate::turn::recording::{
     Header, MAX_READ_BYTES, ReadError, RecordingEntry, RecordingLines, newest,
 };
 use crate::workspace::{Channels, Workspace};
+use aetheel_model::choice::LogFormat;
+use aetheel_settings::Config;
 
 /// Maximum length of a line, in bytes.
 const MAX_LINE_BYTES: usize = 16 << 20;

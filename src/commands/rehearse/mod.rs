@@ -14,7 +14,6 @@ use std::io::Write as _;
 use self::recordings::RehearsedRecording;
 use self::report::RehearsalReport;
 use crate::cli::exit;
-use crate::config::LogFormat;
 use crate::finding::Finding;
 use crate::startup::running::gateway_of;
 use crate::startup::settings::OperatorSettings;
@@ -22,6 +21,7 @@ use crate::startup::{PreparedStart, Purpose};
 use crate::terminal::{OutputStyle, fail};
 use crate::workspace::{self, Components};
 use crate::{progress, telemetry};
+use aetheel_model::choice::LogFormat;
 
 pub(super) struct RehearseOptions {
     /// Largest number of recordings to replay.

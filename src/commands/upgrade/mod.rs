@@ -16,7 +16,6 @@ use self::swap::{Swapped, swap, swap_beside};
 use crate::cli::{Common, exit};
 use crate::commands::gateway::{BackgroundStart, BackgroundStartError};
 use crate::commands::serving::{HandoverError, HandoverResult, ServingGateway};
-use crate::config::Config;
 use crate::plain::{counted, with_causes};
 use crate::process::holder::PROGRAM;
 use crate::process::{OperatorCommand, OperatorCommandError};
@@ -24,6 +23,7 @@ use crate::startup::StartRefusal;
 use crate::startup::settings::{self, WithoutSettings};
 use crate::terminal::{line, print_stderr, set_format};
 use crate::workspace::LockOwner;
+use aetheel_settings::Config;
 
 /// Time limit for a program to print its version.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(10);

@@ -18,7 +18,6 @@ use self::store::{SharedStore, journal_refused};
 use super::StartRefusal;
 use crate::cli::exit;
 use crate::cluster::{Cluster, ClusterError, JoinKind, JournalLines, Mirror, NodeOptions};
-use crate::config::{Config, HolderMode};
 use crate::discord::bot_id_of;
 use crate::disk::{read_ordinary, replace};
 use crate::event::Lane;
@@ -27,6 +26,7 @@ use crate::lease::Lease;
 use crate::plain::with_causes;
 use crate::supervisor;
 use crate::workspace::{BindingsError, FileError, Journal, Lock, Workspace, is_label};
+use aetheel_settings::{Config, HolderMode};
 
 /// State file with the machine's identity, because two machines may have the same name by mistake.
 const IDENTITY: &str = "node.md";

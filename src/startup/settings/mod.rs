@@ -17,7 +17,6 @@ use self::sources::SourceValues;
 use self::unconfigured::UnconfiguredFolders;
 use crate::cli::Common;
 use crate::cluster::Cluster;
-use crate::config::{self, AUTO, Config, VARIABLES};
 use crate::finding::{Finding, FindingLevel};
 use crate::otel::TraceOptions;
 use crate::process;
@@ -26,6 +25,7 @@ use crate::startup::{file_modes, survey, webhooks};
 use crate::telemetry;
 use crate::turn::BASE_VARIABLES;
 use crate::web::webhooks::WebhookSecrets;
+use aetheel_settings::{AUTO, Config, VARIABLES};
 
 /// The operator's settings, and the problems found while reading them.
 pub struct OperatorSettings {
@@ -228,7 +228,8 @@ fn readable_by_others(files: &[PathBuf]) -> Vec<Finding> {
 /// Returns the configuration folder that these variables select.
 fn config_folder(variables: &HashMap<String, String>) -> ConfigFolder {
     let variable = |name: &str| variables.get(name).cloned();
-    let named = variable("CONFIG_DIR").is_some_and(is_set).then(|| config::config_dir(variable));
+    let named =
+        variable("CONFIG_DIR").is_some_and(is_set).then(|| aetheel_settings::config_dir(variable));
     ConfigFolder::find(named, variable)
 }
 

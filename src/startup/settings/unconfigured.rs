@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest as _, Sha256};
 
 use super::xdg_folder;
-use crate::config::RECOMMENDED_PERMISSION;
 use crate::startup::shipped;
+use aetheel_model::permission::RECOMMENDED_PERMISSION;
 
 /// Length of the part of a digest that tells folders with the same name apart, in bytes.
 const DIGEST_BYTES: usize = 4;

@@ -12,7 +12,6 @@ use std::time::Duration;
 use aetheel::agent::descriptor::Feature;
 use aetheel::agent::{AskDecision, Descriptor, Mode, Safety};
 use aetheel::app::tool_server::{self, ToolService};
-use aetheel::config::Config;
 use aetheel::dispatch::{Dispatcher, Notice, OpenQuestion, Person, Setting, SteeringResult};
 use aetheel::event::{Lane, NewEvent};
 use aetheel::id::{ChannelId, UserId};
@@ -20,6 +19,7 @@ use aetheel::redact::Redactor;
 use aetheel::startup::settings::{ConfigFolder, FolderReason, OperatorSettings};
 use aetheel::startup::{DrainHandle, PreparedStart, Purpose};
 use aetheel::turn::recording;
+use aetheel_settings::Config;
 use tempfile::TempDir;
 
 use super::super::agents::{Agent, Home, KEY};

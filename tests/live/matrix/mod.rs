@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 
 use aetheel::agent::descriptor::{Feature, LinkSharing};
 use aetheel::backend::{Engine, Inspection};
-use aetheel::config::ResourceLimits;
 use aetheel::workspace::Profiles;
+use aetheel_model::limits::ResourceLimits;
 
 use self::backends::{BACKENDS, Backend};
 use self::exceptions::Often;
@@ -177,8 +177,8 @@ async fn ready(backend: &Backend) -> Result<(Agent, Inspection), String> {
     if !path.is_file() {
         return Err(format!("there is no backend at {} (hint: `make guests`)", path.display()));
     }
-    let engine =
-        Engine::new(&ResourceLimits::default(), None).map_err(|error| error.to_string())?;
+    let engine = Engine::new(&ResourceLimits::default(), None, aetheel_settings::NAMES)
+        .map_err(|error| error.to_string())?;
     let mut inspection = engine.inspect(&path).await.map_err(|error| error.to_string())?;
     if backend.backend != backend.component {
         let profiles = Profiles::parse(include_str!("../../../config/acp.md"));

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use aetheel::agent::Pipe;
-use aetheel::config::SandboxMode;
 use aetheel::process::{Custody, Means, Sandbox};
 use aetheel::turn::Launcher as _;
+use aetheel_model::choice::SandboxMode;
 
 use super::{Started, line, lines, living, open, read_recording, sh, until, write};
 

@@ -12,7 +12,6 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use aetheel::agent::{Exit, Pipe, Signal};
-use aetheel::config::SandboxMode;
 use aetheel::process::holder::{
     HeldLauncher, HoldLimits, HoldOptions, HolderError, HolderStart, hold,
 };
@@ -20,6 +19,7 @@ use aetheel::process::{Means, Sandbox};
 use aetheel::turn::{
     AgentProcess, Launch, LaunchError, Launcher, ProcessCommand, ProcessEvent, Survivor,
 };
+use aetheel_model::choice::SandboxMode;
 use rustix::process::{Pid, Signal as KillSignal, kill_process};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;

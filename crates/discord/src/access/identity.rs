@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use aetheel_model::config::AllowLists;
+use aetheel_model::access::AllowLists;
 
 /// The bot's account and application, its owners, and the access lists.
 #[derive(Debug)]

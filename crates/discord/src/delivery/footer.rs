@@ -9,7 +9,7 @@ use crate::text::tables::with_tables;
 use crate::text::times::with_times;
 use aetheel_dispatch::TurnAnswer;
 use aetheel_model::agent::Usage;
-use aetheel_model::config::FooterPart;
+use aetheel_model::choice::FooterPart;
 use aetheel_model::plain::short_line;
 use aetheel_model::split::split;
 

@@ -11,7 +11,7 @@ use aetheel_dispatch::{
     ClaimOrder, LaneRequestError, LaneStatus, ProjectBinding, Setting, StatusRow, session_rows,
     status_rows,
 };
-use aetheel_model::config::READS_ONLY_IN_CHAT;
+use aetheel_model::permission::READS_ONLY_IN_CHAT;
 
 /// How long an agent may take to list its sessions.
 const LISTING_TIMEOUT: Duration = Duration::from_secs(8);

@@ -9,8 +9,8 @@ use super::token::check_shape;
 use crate::api::Api;
 use crate::rest::clock::OffsetClock;
 use crate::rest::{Rest, Timeouts};
-use aetheel_model::config::{AllowLists, Config, FooterPart};
-use aetheel_model::id::ChannelId;
+use aetheel_model::access::AllowLists;
+use aetheel_model::choice::FooterPart;
 use aetheel_model::lease::Lease;
 use aetheel_model::redact::Redactor;
 
@@ -48,29 +48,6 @@ pub struct DiscordOptions {
 }
 
 impl DiscordOptions {
-    /// Reads the options from the operator's configuration.
-    ///
-    /// # Errors
-    /// [`StartError::NoToken`].
-    pub fn from_config(config: &Config, redactor: Redactor) -> Result<Self, StartError> {
-        Ok(Self {
-            token: config.discord_bot_token.clone().ok_or(StartError::NoToken)?,
-            api_base: config.discord_api_base.clone(),
-            command_alias: config.command_alias.clone(),
-            dashboard: config.dashboard_address.is_some(),
-            output_channel: config.output_channel.and_then(ChannelId::as_discord),
-            long_answer: config.long_answer,
-            requests_per_second: config.discord_requests_per_second,
-            shards: config.shards,
-            footer: config.footer.clone(),
-            owners: config.owners.iter().filter_map(|owner| owner.as_discord()).collect(),
-            allowed: config.allowed.clone(),
-            redactor,
-            time_limits: TimeLimits::default(),
-            lease: Lease::endless(),
-        })
-    }
-
     /// Creates a client for Discord's API. Makes no request.
     ///
     /// # Errors

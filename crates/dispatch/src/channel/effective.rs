@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use crate::deps::Choices;
 use aetheel_model::agent::descriptor::{DescriptorChoice, Feature};
 use aetheel_model::agent::{AllowedTools, Descriptor, Mode, Safety};
-use aetheel_model::config::HostToolKind;
 use aetheel_model::event::AgentRights;
+use aetheel_model::host_tool::HostToolKind;
 use aetheel_store::workspace::LaneSettings;
 
 /// The settings in force for a lane and a backend.
@@ -183,7 +183,7 @@ pub(super) fn id_list(choices: &[DescriptorChoice]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use aetheel_model::config::CollisionMode;
+    use aetheel_model::choice::CollisionMode;
     use aetheel_model::policy::PolicyCeiling;
 
     fn choices() -> Choices {

@@ -18,8 +18,8 @@ use super::{
 };
 use crate::Shared;
 use crate::outlet::Notice;
+use aetheel_model::choice::CollisionMode;
 use aetheel_model::claim::{Claimant, Claims};
-use aetheel_model::config::CollisionMode;
 use aetheel_model::event::Lane;
 use aetheel_model::figures;
 use aetheel_model::file_use::{Collision, FileAccess, FileUses, LaneFileUse};

@@ -10,8 +10,8 @@ use crate::Shared;
 use crate::channel::effective::offered_tools;
 use crate::intake::Intake;
 use crate::outlet::messages::PromptRefusal;
-use aetheel_model::config::HostToolKind;
 use aetheel_model::event::{AgentCause, AgentRequest, EventKind, EventOrigin, Lane, NewEvent};
+use aetheel_model::host_tool::HostToolKind;
 use aetheel_model::plain::with_causes;
 use aetheel_store::workspace::AgentSchedule;
 

@@ -1,8 +1,8 @@
 //! Texts about rollouts for the operator. Pure.
 
 use super::offers::NoticeKind;
-use aetheel_model::config::Rollout;
 use aetheel_model::plain::counted;
+use aetheel_model::rollout::Rollout;
 use aetheel_store::workspace::{RolloutNote, RolloutState};
 use aetheel_turn::Backend;
 use aetheel_turn::comparison::TurnDifference;

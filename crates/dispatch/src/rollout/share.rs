@@ -2,9 +2,9 @@
 
 use sha2::{Digest as _, Sha256};
 
-use aetheel_model::config::Rollout;
 use aetheel_model::event::Lane;
 use aetheel_model::id::ChannelId;
+use aetheel_model::rollout::Rollout;
 
 /// Returns whether the version with this digest serves a lane before it is promoted. `parent` is
 /// the channel of the lane's thread.

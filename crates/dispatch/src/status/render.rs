@@ -8,7 +8,7 @@ use super::{LaneStatus, QueueView};
 use crate::channel::options::Setting;
 use crate::channel::sessions::{Conversation, ConversationList, short_id};
 use crate::lanes::EventSummary;
-use aetheel_model::config::READS_ONLY_IN_CHAT;
+use aetheel_model::permission::READS_ONLY_IN_CHAT;
 use aetheel_model::plain::one_line;
 use aetheel_store::workspace::SettingInForce;
 

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use crate::config::nearest;
+use crate::suggest::nearest;
 
 use super::{CodeFence, KeyValue, MarkdownLine, MarkdownLines, OpenBlock, lines};
 

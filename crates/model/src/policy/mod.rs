@@ -60,7 +60,8 @@ pub enum PolicyCeiling {
 }
 
 impl PolicyCeiling {
-    pub(crate) const WORDS: [(&str, Self); 4] = [
+    /// All values with their words.
+    pub const WORDS: [(&str, Self); 4] = [
         ("nothing", Self::Nothing),
         ("read", Self::Read),
         ("edit", Self::Edit),

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 pub use self::lane::LaneHold;
 use self::lane::LaneState;
-use crate::config::{BusyPolicy, Config};
+use crate::choice::BusyPolicy;
 use crate::event::{Event, EventKind, Lane, NewEvent, Sequence, UNSAVED_START, is_in_block};
 use crate::id::UserId;
 use crate::plain::counted;
@@ -29,16 +29,6 @@ pub struct QueueLimits {
     pub max_depth: usize,
     /// The policy for a message to an idle lane while all slots are taken.
     pub busy_policy: BusyPolicy,
-}
-
-impl From<&Config> for QueueLimits {
-    fn from(config: &Config) -> Self {
-        Self {
-            max_concurrent: config.max_concurrent_queries,
-            max_depth: config.max_queue_depth,
-            busy_policy: config.busy_policy,
-        }
-    }
 }
 
 /// The reason why an event was not accepted.

@@ -21,7 +21,7 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 pub use self::error::{BubblewrapError, SandboxError};
-use aetheel_model::config::SandboxMode;
+use aetheel_model::choice::SandboxMode;
 use aetheel_turn::{Reach, WorkingDirectory};
 
 /// The first version of Landlock that prevents truncation of files (Linux 6.2).

@@ -1,9 +1,9 @@
 //! Finds parts of `agents.md` that are written like a section of cron jobs or hooks, but are not
 //! read as such. The rest of the file is prose for the agent and may contain anything. Pure.
 
-use aetheel_model::config::nearest;
 use aetheel_model::markdown::layout::{is_failed_heading, is_underline};
 use aetheel_model::markdown::outline::{OutlineSection, TextLine, outline};
+use aetheel_model::suggest::nearest;
 
 /// A section of `agents.md` that the gateway reads.
 pub(super) struct AgentsSection<'a> {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{Channels, CronJobs, DOCUMENT_LIMIT, Heartbeats};
 use crate::disk::read_ordinary;
 use aetheel_model::budget::BudgetRules;
-use aetheel_model::config::nearest;
+use aetheel_model::suggest::nearest;
 
 /// The names that budgets may use.
 pub struct KnownNames {

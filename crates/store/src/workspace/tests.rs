@@ -398,21 +398,6 @@ async fn the_starter_files_make_a_complete_prompt() {
     assert!(prompt.text.len() < 6_000, "starters are short: {} bytes", prompt.text.len());
 }
 
-#[test]
-fn the_example_settings_are_the_table_of_variables_with_their_defaults() {
-    let rows = |advanced: bool| {
-        aetheel_model::config::VARIABLES
-            .iter()
-            .filter(move |v| v.advanced == advanced)
-            .flat_map(|v| [format!("# {}", v.meaning), format!("#{}={}", v.name, v.default)])
-    };
-    let mark = "# Advanced: few installations change the settings below".to_owned();
-    let expected: Vec<String> = rows(false).chain([mark]).chain(rows(true)).collect();
-    let example = include_str!("../../../../config/.env.example");
-    let (_, settings) = example.split_once("\n\n").unwrap();
-    assert_eq!(settings.lines().filter(|line| !line.is_empty()).collect::<Vec<_>>(), expected);
-}
-
 #[tokio::test]
 async fn an_unchanged_document_keeps_its_text_and_warnings_without_being_read_again() {
     let (_folder, workspace) = workspace().await;

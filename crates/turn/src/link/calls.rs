@@ -17,8 +17,8 @@ use crate::tools::{
 use aetheel_model::agent::{
     Artifact, Ask, AskKey, HostTool, SessionKey, ToolRequest, TurnKey, TurnRef,
 };
-use aetheel_model::config::HostToolKind;
 use aetheel_model::fold::MAX_ARTIFACTS;
+use aetheel_model::host_tool::HostToolKind;
 
 /// Maximum time for reading a file.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);

@@ -16,8 +16,8 @@ use super::writer::RecorderMessage;
 use super::{Recorder, Recording, retention};
 use crate::tools::HandOffRequest;
 use aetheel_model::agent::{Action, Input, SessionKey, ToolRequest, ToolResult};
-use aetheel_model::config::HostToolKind;
 use aetheel_model::event::Lane;
+use aetheel_model::host_tool::HostToolKind;
 
 /// Maximum length of a line that is read, in bytes. Calls are shorter.
 const LINE_LIMIT: usize = 4 << 20;

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::claim::ClaimCall;
 use aetheel_model::agent::{AskDecision, AskKey};
-use aetheel_model::config::HostToolKind;
+use aetheel_model::host_tool::HostToolKind;
 
 /// Maximum length of a prompt or reason, in characters.
 const MAX_TEXT_CHARS: usize = 4_000;

@@ -8,7 +8,7 @@ use super::delegated::MAX_MESSAGES;
 use super::post_file::MAX_FILE_BYTES;
 use aetheel_model::agent::HostTool;
 use aetheel_model::claim::{DEFAULT_CLAIM_MINUTES, MAX_CLAIM_MINUTES, MAX_CLAIM_PATHS};
-use aetheel_model::config::HostToolKind;
+use aetheel_model::host_tool::HostToolKind;
 
 /// Returns the description of a tool.
 pub(super) fn describe(kind: HostToolKind) -> HostTool {

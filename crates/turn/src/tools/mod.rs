@@ -22,8 +22,8 @@ pub use self::limits::ToolLimits;
 pub(crate) use self::limits::{ToolRates, WINDOW};
 pub(crate) use self::post_file::{PostFile, PostFileError};
 use aetheel_model::agent::HostTool;
-use aetheel_model::config::HostToolKind;
 use aetheel_model::fold::MAX_ARTIFACTS;
+use aetheel_model::host_tool::HostToolKind;
 
 /// The key of a call, unique among the open calls of a link.
 pub(crate) type CallKey = u32;

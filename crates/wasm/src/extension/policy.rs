@@ -22,8 +22,8 @@ use crate::error::AdmissionError;
 use crate::instance::refused;
 use crate::trust::TrustGate;
 use aetheel_model::agent::Safety;
-use aetheel_model::config::ResourceLimits;
 use aetheel_model::extension::{ExtensionDescriptor, ExtensionKind};
+use aetheel_model::limits::ResourceLimits;
 use aetheel_model::policy::{PolicyEffect, PolicyRequest, PolicyVote};
 use aetheel_turn::{GuestFailure, Policies};
 

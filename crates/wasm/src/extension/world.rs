@@ -11,8 +11,8 @@ use crate::engine::Engine;
 use crate::error::AdmissionError;
 use crate::instance::{Blueprint, GuestWorld, Instance, StartFailure};
 use crate::sandbox::StoreState;
-use aetheel_model::config::ResourceLimits;
 use aetheel_model::extension::{ExtensionDescriptor, ExtensionKind};
+use aetheel_model::limits::ResourceLimits;
 use aetheel_model::plain::short_line;
 use aetheel_turn::GuestFailure;
 

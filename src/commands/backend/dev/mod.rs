@@ -12,9 +12,9 @@ use self::round::Author;
 use self::sources::Sources;
 use super::open::KitError;
 use crate::cli::exit;
-use crate::config::Config;
 use crate::id::ChannelId;
 use crate::terminal::{self, OutputStyle};
+use aetheel_settings::Config;
 
 /// The arguments of the command.
 pub(in crate::commands) struct DevOptions {

@@ -12,7 +12,6 @@ use super::super::open::{self, KitError, OpenedComponent};
 use super::super::{check, resolve, test};
 use super::DevOptions;
 use crate::backend::Engine;
-use crate::config::Config;
 use crate::disk::read_ordinary;
 use crate::kit::summary::{self, Style, SummaryEntry};
 use crate::kit::{self, Case, difference, golden};
@@ -21,6 +20,7 @@ use crate::process::OperatorCommand;
 use crate::terminal::{self, OutputStyle};
 use crate::turn::recording::{self, MAX_READ_BYTES, ParsedRecording};
 use crate::turn::replay::{Batches, ReplayResult, replay};
+use aetheel_settings::Config;
 
 /// How long a build may take.
 const BUILD_LIMIT: Duration = Duration::from_secs(60 * 60);

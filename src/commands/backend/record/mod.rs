@@ -21,7 +21,6 @@ use crate::agent::{
     AgentLine, Exit, Exited, HostCommand, Input, Mode, Pipe, PromptPart, Safety, Signal, Spawned,
     StartTurn, TurnRef,
 };
-use crate::config::ResourceLimits;
 use crate::plain::{counted, with_causes};
 use crate::process::{Custody, Means};
 use crate::redact::Redactor;
@@ -29,6 +28,7 @@ use crate::startup::settings;
 use crate::terminal::print_stderr;
 use crate::turn::recording::{EntryKind, FORMAT, Header, RecordingEntry};
 use crate::turn::{AgentProcess, Launch, Launcher as _, ProcessCommand, ProcessEvent, Reach};
+use aetheel_model::limits::ResourceLimits;
 
 /// Time that an interrupted agent has to exit.
 const STOP_GRACE: Duration = Duration::from_secs(10);

@@ -4,7 +4,7 @@ use tokio::runtime::Runtime;
 
 use super::super::{SetupError, agents, print};
 use super::SetupQuestions;
-use crate::config::suggestion;
+use aetheel_model::suggest::suggestion;
 
 impl SetupQuestions<'_> {
     pub(super) fn ask_backend(&mut self, runtime: &Runtime) -> Result<String, SetupError> {

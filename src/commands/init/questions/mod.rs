@@ -18,9 +18,9 @@ use super::answers::{self, AccessLists};
 use super::existing::ExistingSetup;
 use super::{SetupError, print};
 use crate::cli::{InitArgs, Then};
-use crate::config::PermissionChoice;
 use crate::console::TerminalPrompt;
 use crate::discord::ApplicationOwner;
+use aetheel_model::permission::PermissionChoice;
 
 pub(super) struct SetupAnswers {
     pub token: SecretString,

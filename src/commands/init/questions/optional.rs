@@ -3,9 +3,9 @@
 use super::super::{SetupError, print};
 use super::SetupQuestions;
 use crate::cli::InitArgs;
-use crate::config::Config;
 use crate::finding::{Finding, FindingLevel};
 use crate::startup::dashboard;
+use aetheel_settings::Config;
 
 /// The settings in the order of their questions.
 const SETTINGS: [OptionalSetting; 3] = [

@@ -4,7 +4,9 @@ use super::super::answers;
 use super::super::{SetupError, print};
 use super::SetupQuestions;
 use crate::agent::AllowedTools;
-use crate::config::{PERMISSION_CHOICES, PermissionChoice, RECOMMENDED_PERMISSION, reads_only};
+use aetheel_model::permission::{
+    PERMISSION_CHOICES, PermissionChoice, RECOMMENDED_PERMISSION, reads_only,
+};
 
 const WARNING: &str = "warning: everyone who may talk to the bot can have agents run any command on this machine as this user, without a question; SECURITY.md describes what limits them";
 

@@ -23,11 +23,13 @@ use super::lane_memory::MemoryScope;
 use super::{DOCUMENT_LIMIT, FileError};
 use crate::disk::{Stamp, read_ordinary, replace, text_of};
 use aetheel_model::agent::{Mode, Safety};
-use aetheel_model::config::{CollisionMode, HostToolKind, suggestion};
+use aetheel_model::choice::CollisionMode;
 use aetheel_model::event::Lane;
+use aetheel_model::host_tool::HostToolKind;
 use aetheel_model::markdown::KeyValue;
 use aetheel_model::markdown::layout::{MarkdownError, SectionLayout, misspelled};
 use aetheel_model::markdown::sections::{Section, sections};
+use aetheel_model::suggest::suggestion;
 
 /// The operator's settings for a lane, or for a project.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

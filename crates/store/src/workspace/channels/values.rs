@@ -1,7 +1,8 @@
 //! Reads the values of entries in `channels.md`. Pure.
 
 use aetheel_model::agent::{Mode, Safety};
-use aetheel_model::config::{HostToolKind, suggestion};
+use aetheel_model::host_tool::HostToolKind;
+use aetheel_model::suggest::suggestion;
 
 /// Returns whether a text can be a label of a cluster's node.
 #[must_use]

@@ -20,7 +20,7 @@ use aetheel_model::agent::{
     AgentEventKind, AgentNotice, Artifact, ArtifactBody, AskDecision, AskKey, DiagnosticLevel,
     Input, ToolRequest, ToolResult, TurnKey, TurnRef,
 };
-use aetheel_model::config::HostToolKind;
+use aetheel_model::host_tool::HostToolKind;
 use aetheel_model::plain::{counted, one_line, short_line};
 
 /// The notice that an agent has no tools of the host, although its turn offered them.

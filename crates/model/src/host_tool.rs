@@ -39,7 +39,8 @@ impl HostToolKind {
         Self::HandOff,
         Self::ReadChannel,
     ];
-    pub(super) const WORDS: [(&str, Self); 9] = [
+    /// All tools with their names.
+    pub const WORDS: [(&str, Self); 9] = [
         (Self::PostFile.name(), Self::PostFile),
         (Self::Ask.name(), Self::Ask),
         (Self::Claim.name(), Self::Claim),

@@ -96,33 +96,18 @@ pub fn reads_only(allowed: &AllowedTools) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, VARIABLES};
 
     #[test]
     fn every_choice_is_found_by_its_word_and_by_its_settings() {
         for choice in PERMISSION_CHOICES {
             assert_eq!(PermissionChoice::find(choice.word), Some(choice));
             assert_eq!(PermissionChoice::of(choice.mode, choice.tools), Some(choice));
-            let set = [("PERMISSION_MODE", choice.mode), ("ALLOWED_TOOLS", choice.tools)];
-            let value = |name: &str| set.iter().find(|(set, _)| *set == name);
-            let config = Config::read(|name| value(name).map(|(_, value)| (*value).to_owned()));
-            assert_eq!(
-                reads_only(&config.expect("valid").allowed_tools),
-                choice.word == "read",
-                "{choice:?}"
-            );
+            let allowed = AllowedTools::parse(choice.tools).expect("valid");
+            assert_eq!(reads_only(&allowed), choice.word == "read", "{choice:?}");
         }
         assert_eq!(PermissionChoice::find("danger").map(|choice| choice.word), Some("everything"));
         assert_eq!(PermissionChoice::find("acceptEdits").map(|choice| choice.word), Some("edit"));
         assert_eq!(PermissionChoice::find("yolo"), None);
         assert_eq!(PermissionChoice::of("acceptEdits", "file_read,bash"), None);
-    }
-
-    #[test]
-    fn agents_may_only_read_without_settings() {
-        assert!(reads_only(&Config::read(|_| None).expect("valid").allowed_tools));
-        let row = VARIABLES.iter().find(|row| row.name == "ALLOWED_TOOLS").expect("a setting");
-        assert_eq!(row.default, READING_TOOLS);
-        assert!(!reads_only(&AllowedTools::All));
     }
 }

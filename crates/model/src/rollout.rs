@@ -28,10 +28,10 @@ const DEFAULT_CANARY_TURNS: NonZeroU32 = NonZeroU32::new(50).expect("not zero");
 
 impl Rollout {
     /// The accepted forms, for messages to the operator.
-    pub(super) const FORMS: &'static str = "`now`, `shadow:TURNS`, `canary:PERCENT`, `canary:PERCENT,TURNS` or `channels:ID,ID`, where TURNS is at least 1, PERCENT is 1 to 100 and ID is the id of a Discord channel";
+    pub const FORMS: &'static str = "`now`, `shadow:TURNS`, `canary:PERCENT`, `canary:PERCENT,TURNS` or `channels:ID,ID`, where TURNS is at least 1, PERCENT is 1 to 100 and ID is the id of a Discord channel";
 
     /// Parses a setting such as `shadow:20`. Returns `None` if it is invalid.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let (word, value) = text.split_once(':').unwrap_or((text, ""));
         match (word.trim(), value.trim()) {
             ("now", "") => Some(Self::Now),

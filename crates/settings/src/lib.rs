@@ -4,48 +4,39 @@
 //! A setting is one row of a `settings!` table: its field, variable, default, reader and meaning.
 //! [`VARIABLES`] has the rows of all tables; a test compares `docs/configuration.md` with it.
 
-mod host_tool;
-mod permission;
+mod groups;
 mod reader;
-mod registry_key;
-mod rollout;
 mod runs;
 mod setting;
-mod suggest;
 mod table;
 mod time_unit;
-mod traces;
 mod words;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use aetheel_model::access::AllowLists;
+use aetheel_model::agent::{AllowedTools, Mode, Safety};
+use aetheel_model::choice::{BusyPolicy, CollisionMode, FooterPart, LogFormat, SandboxMode, Trust};
+use aetheel_model::finding::Finding;
+use aetheel_model::host_tool::HostToolKind;
+use aetheel_model::id::{ChannelId, UserId, UserOrRoleId};
+use aetheel_model::limits::ResourceLimits;
+use aetheel_model::policy::PolicyCeiling;
+use aetheel_model::queue::QueueLimits;
+use aetheel_model::registry_key::RegistryKey;
+use aetheel_model::rollout::Rollout;
+use aetheel_model::traces::TraceSettings;
 use jiff::tz::TimeZone;
 use minisign_verify::PublicKey;
 use secrecy::SecretString;
 
-pub use self::host_tool::HostToolKind;
-pub use self::permission::{
-    PERMISSION_CHOICES, PermissionChoice, READING_TOOLS, READS_ONLY, READS_ONLY_HINT,
-    READS_ONLY_IN_CHAT, RECOMMENDED_PERMISSION, reads_only,
-};
 use self::reader::VariableReader;
-pub use self::registry_key::{RegistryKey, RegistryKeyError};
-pub use self::rollout::Rollout;
 pub use self::runs::{RunMode, RunModes};
 pub use self::setting::SettingVariable;
-pub use self::suggest::{nearest, suggestion};
-use self::table::{joined, settings};
-pub use self::traces::TraceSettings;
-pub use self::words::{
-    AllowLists, BusyPolicy, CollisionMode, FooterPart, HolderMode, LogFormat, MendMode,
-    ResourceLimits, SandboxMode, Trust,
-};
-use crate::agent::{AllowedTools, Mode, Safety};
-use crate::finding::Finding;
-use crate::id::{ChannelId, UserId, UserOrRoleId};
-use crate::policy::PolicyCeiling;
+use self::table::{SettingsGroup, joined, settings};
+pub use self::words::{HolderMode, MendMode};
 
 settings! {
     /// The configuration, valid in itself. Folders and programs are checked at the start.
@@ -325,6 +316,11 @@ const ALL: [SettingVariable; COUNT] = joined(&[
 /// All variables.
 pub const VARIABLES: &[SettingVariable] = &ALL;
 
+const ALL_NAMES: [&str; COUNT] = table::names(&ALL);
+
+/// The names of all variables.
+pub const NAMES: &[&str] = &ALL_NAMES;
+
 const NO_WEB_PUSH: &str =
     "the dashboard sends no push notifications any more, since Discord notifies of questions";
 
@@ -364,6 +360,16 @@ const PERMISSION_MODES: [(&str, Safety); 4] = [
 ];
 
 impl Config {
+    /// Returns the limits of the queue.
+    #[must_use]
+    pub fn queue_limits(&self) -> QueueLimits {
+        QueueLimits {
+            max_concurrent: self.max_concurrent_queries,
+            max_depth: self.max_queue_depth,
+            busy_policy: self.busy_policy,
+        }
+    }
+
     /// Sets the backend that answers, after [`AUTO`] was resolved. `own_command` is whether its
     /// descriptor declares its name as a second name of `/ask`.
     pub fn set_backend(&mut self, name: &str, own_command: bool) {
@@ -420,7 +426,8 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
-    use crate::id::GuildId;
+    use aetheel_model::id::GuildId;
+    use aetheel_model::permission::{PERMISSION_CHOICES, READING_TOOLS, reads_only};
 
     fn read(pairs: &[(&str, &str)]) -> Result<Config, Vec<Finding>> {
         let map: HashMap<&str, &str> = pairs.iter().copied().collect();
@@ -518,6 +525,22 @@ mod tests {
             let faults = read(&[("ALLOWED_USERS", bad)]).expect_err("not an id");
             let wanted = format!("ALLOWED_USERS: {bad:?} is not a Discord id");
             assert!(faults.len() == 1 && faults[0].message.starts_with(&wanted), "{faults:?}");
+        }
+    }
+
+    #[test]
+    fn agents_may_only_read_without_settings() {
+        assert!(reads_only(&read(&[]).expect("valid").allowed_tools));
+        let row = VARIABLES.iter().find(|row| row.name == "ALLOWED_TOOLS").expect("a setting");
+        assert_eq!(row.default, READING_TOOLS);
+        assert!(!reads_only(&AllowedTools::All));
+    }
+
+    #[test]
+    fn the_modes_and_tools_of_each_choice_are_valid() {
+        for choice in PERMISSION_CHOICES {
+            let pair = [("PERMISSION_MODE", choice.mode), ("ALLOWED_TOOLS", choice.tools)];
+            assert!(read(&pair).is_ok(), "{choice:?}");
         }
     }
 
@@ -631,5 +654,20 @@ mod tests {
     fn a_token_is_not_shown_by_debug() {
         let config = read(&[("DISCORD_BOT_TOKEN", "canary-token-value")]).expect("valid");
         assert!(!format!("{config:?}").contains("canary"));
+    }
+
+    #[test]
+    fn the_example_settings_are_the_table_of_variables_with_their_defaults() {
+        let rows = |advanced: bool| {
+            VARIABLES
+                .iter()
+                .filter(move |v| v.advanced == advanced)
+                .flat_map(|v| [format!("# {}", v.meaning), format!("#{}={}", v.name, v.default)])
+        };
+        let mark = "# Advanced: few installations change the settings below".to_owned();
+        let expected: Vec<String> = rows(false).chain([mark]).chain(rows(true)).collect();
+        let example = include_str!("../../../config/.env.example");
+        let (_, settings) = example.split_once("\n\n").unwrap();
+        assert_eq!(settings.lines().filter(|line| !line.is_empty()).collect::<Vec<_>>(), expected);
     }
 }

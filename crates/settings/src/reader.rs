@@ -7,16 +7,18 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use aetheel_model::agent::{AllowedTools, Mode};
+use aetheel_model::finding::Finding;
+use aetheel_model::id::IdError;
+use aetheel_model::registry_key::RegistryKey;
+use aetheel_model::rollout::Rollout;
 use jiff::tz::TimeZone;
 use minisign_verify::PublicKey;
 use secrecy::SecretString;
 
 use super::setting::SettingVariable;
 use super::time_unit::TimeUnit;
-use super::{RegistryKey, Rollout, RunModes};
-use crate::agent::{AllowedTools, Mode};
-use crate::finding::Finding;
-use crate::id::IdError;
+use crate::RunModes;
 
 /// Reads values and collects their faults. An invalid value is replaced by its default, so that the
 /// other settings can be examined.

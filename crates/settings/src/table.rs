@@ -1,13 +1,15 @@
 //! The macro that declares settings: one row has the field, the variable, its default, its reader
 //! and its meaning.
 
+use super::reader::VariableReader;
 use super::setting::SettingVariable;
 
 /// Declares a struct of settings. A row is
 /// `field: Type = "VARIABLE", "default", reader(arguments), "meaning";`, where `reader` is a method
 /// of [`VariableReader`](super::reader::VariableReader), and `advanced` before the meaning marks a
 /// setting that few installations change. The fields in `also` have no variable of
-/// their own; each has a function that returns its first value.
+/// their own; each has a function that returns its first value. `impl Type { … }` reads a struct
+/// that another crate declares.
 macro_rules! settings {
     (
         $(#[$attribute:meta])*
@@ -33,10 +35,25 @@ macro_rules! settings {
             $($($(#[$further_doc])* pub $further: $further_type,)*)?
         }
 
-        impl $group {
-            /// The variables of this struct.
-            pub(in crate::config) const VARIABLES: &'static [$crate::config::SettingVariable] = &[$(
-                $crate::config::SettingVariable {
+        $crate::table::settings! {
+            impl $group {
+                $($field: $type = $name, $default, $reader($($argument),*), $($advanced)? $meaning;)*
+            }
+            $(also { $($further: $further_type = $value;)* })?
+        }
+    };
+    (
+        impl $group:ident {
+            $(
+                $field:ident: $type:ty = $name:literal, $default:literal,
+                    $reader:ident($($argument:expr),*), $($advanced:ident)? $meaning:literal;
+            )*
+        }
+        $(also { $($further:ident: $further_type:ty = $value:expr;)* })?
+    ) => {
+        impl $crate::table::SettingsGroup for $group {
+            const VARIABLES: &'static [$crate::SettingVariable] = &[$(
+                $crate::SettingVariable {
                     name: $name,
                     default: $default,
                     meaning: $meaning,
@@ -44,17 +61,14 @@ macro_rules! settings {
                 },
             )*];
 
-            /// Reads the variables. Invalid values are reported, and replaced by their defaults.
-            pub(in crate::config) fn read_from(
-                read: &mut $crate::config::reader::VariableReader<'_>,
-            ) -> Self {
+            fn read_from(read: &mut $crate::reader::VariableReader<'_>) -> Self {
                 let mut rows = Self::VARIABLES.iter();
                 $(
                     let row = rows.next().expect("there is one for each field");
                     let $field: $type = read.$reader(row $(, $argument)*);
                 )*
                 $($(
-                    let value: fn(&mut $crate::config::reader::VariableReader<'_>) -> $further_type =
+                    let value: fn(&mut $crate::reader::VariableReader<'_>) -> $further_type =
                         $value;
                     let $further = value(read);
                 )*)?
@@ -63,7 +77,16 @@ macro_rules! settings {
         }
     };
 }
-pub(in crate::config) use settings;
+pub(crate) use settings;
+
+/// A struct whose fields are read from variables.
+pub(crate) trait SettingsGroup: Sized {
+    /// The variables of this struct.
+    const VARIABLES: &'static [SettingVariable];
+
+    /// Reads the variables. Invalid values are reported, and replaced by their defaults.
+    fn read_from(read: &mut VariableReader<'_>) -> Self;
+}
 
 /// Joins the variables of several structs.
 pub(super) const fn joined<const N: usize>(groups: &[&[SettingVariable]]) -> [SettingVariable; N] {
@@ -78,4 +101,14 @@ pub(super) const fn joined<const N: usize>(groups: &[&[SettingVariable]]) -> [Se
         group += 1;
     }
     all
+}
+
+/// Returns the names of variables.
+pub(super) const fn names<const N: usize>(variables: &[SettingVariable; N]) -> [&'static str; N] {
+    let (mut names, mut at) = ([""; N], 0);
+    while at < N {
+        names[at] = variables[at].name;
+        at += 1;
+    }
+    names
 }

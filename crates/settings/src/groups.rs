@@ -1,0 +1,65 @@
+//! Settings whose types belong to the data model.
+
+use std::time::Duration;
+
+use aetheel_model::access::AllowLists;
+use aetheel_model::id::{ChannelId, GuildId, RoleId, UserId};
+use aetheel_model::limits::ResourceLimits;
+use aetheel_model::traces::TraceSettings;
+use secrecy::SecretString;
+
+use crate::table::settings;
+
+settings! {
+    impl AllowLists {
+        users: Vec<UserId> = "ALLOWED_USERS", "", ids(UserId::parse_nonzero),
+            "Discord user ids that may use the bot, separated by commas";
+        roles: Vec<RoleId> = "ALLOWED_ROLES", "", ids(RoleId::parse_nonzero),
+            "Discord role ids that may use the bot, separated by commas";
+        channels: Vec<ChannelId> = "ALLOWED_CHANNELS", "", ids(ChannelId::parse_nonzero),
+            "Ids of the Discord channels in which the bot answers, separated by commas. An empty list means all";
+        guilds: Vec<GuildId> = "ALLOWED_GUILDS", "", ids(GuildId::parse_nonzero),
+            "Ids of the Discord guilds in which the bot answers, separated by commas. An empty list means all";
+    }
+}
+
+settings! {
+    impl ResourceLimits {
+        line: usize = "LINE_LIMIT_BYTES", "8388608", number(8 << 20, 1 << 30),
+            advanced "Longest line of agent output that is kept whole, in bytes; can only be raised";
+        output: u64 = "OUTPUT_LIMIT_BYTES", "67108864", number(64 << 20, 1 << 40),
+            advanced "Maximum output of a turn, in bytes; beyond it the turn is stopped; can only be raised";
+        prompt: usize = "PROMPT_LIMIT_BYTES", "262144", number(256 << 10, 1 << 30),
+            advanced "Longest prompt, in bytes; can only be raised";
+        guest_memory: usize = "GUEST_MEMORY_BYTES", "134217728", number(128 << 20, 4 << 30),
+            advanced "Memory of one backend instance, in bytes; can only be raised";
+        guest_pool: Option<u32> = "GUEST_POOL", "64", number_or_zero(1_000),
+            advanced "Backend instances whose memory is reserved and reused, which makes short turns cheaper; more get new memory; 0 switches the reuse off";
+        guest_call: Duration = "GUEST_CALL_MS", "1000", milliseconds(1_000),
+            advanced "Processor time of one call into a backend, in milliseconds; can only be raised";
+        component: u64 = "COMPONENT_LIMIT_BYTES", "50331648", number(48 << 20, 1 << 30),
+            advanced "Largest backend file, in bytes; can only be raised";
+        compile: Duration = "COMPILE_TIMEOUT_MS", "120000", milliseconds(120_000),
+            advanced "Longest time to compile a backend, in milliseconds; can only be raised";
+    }
+}
+
+// The names are those of OpenTelemetry.
+settings! {
+    impl TraceSettings {
+        endpoint: Option<String> = "OTEL_EXPORTER_OTLP_ENDPOINT", "", trimmed(),
+            "Address of an OpenTelemetry collector that gets traces of turns, for example `http://127.0.0.1:4318`. Without it, no traces, and the other `OTEL_…` variables have no effect";
+        headers: Option<SecretString> = "OTEL_EXPORTER_OTLP_HEADERS", "", secret(),
+            "Headers for the collector, as `NAME=VALUE`, separated by commas, with special characters as `%2C`. A secret, never given to an agent";
+        protocol: String = "OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf", text(),
+            advanced "Protocol of the collector; only `http/protobuf`";
+        service_name: String = "OTEL_SERVICE_NAME", "aetheel", text(),
+            "Name of this gateway in traces";
+        resource_attributes: String = "OTEL_RESOURCE_ATTRIBUTES", "", text(),
+            "Further attributes of this gateway in traces, as `NAME=VALUE`, separated by commas, for example `deployment.environment.name=staging`";
+        sampler: String = "OTEL_TRACES_SAMPLER", "always_on", text(),
+            "Which turns get a trace: `always_on`, `always_off` or `traceidratio`; with `parentbased_` before it the same, because turns have no parent";
+        sampler_arg: String = "OTEL_TRACES_SAMPLER_ARG", "1.0", text(),
+            "Part of all turns that get a trace with `traceidratio`, from 0 to 1";
+    }
+}
