@@ -148,14 +148,14 @@ impl Service {
         }
     }
 
-    /// Waits until another process of the agent can resume the session of the first answer.
-    pub async fn until_resumable(&self, cell: &Cell) {
+    /// Waits until another process of the agent can resume the session, which contains a text.
+    pub async fn until_resumable(&self, cell: &Cell, text: &str) {
         cell.until_resumable().await;
         if cell.backend.writes_sessions_late() {
             let sessions = self.installation.path("home/.claude/projects");
             let is_written = || {
                 all_below(&sessions).iter().any(|path| {
-                    std::fs::read_to_string(path).is_ok_and(|session| session.contains("Hi."))
+                    std::fs::read_to_string(path).is_ok_and(|session| session.contains(text))
                 })
             };
             super::wait_until("the session is written", is_written).await;

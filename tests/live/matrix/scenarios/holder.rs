@@ -29,13 +29,13 @@ async fn replaced(cell: Cell, signal: Signal) {
     let service = Service::begin(&cell, script.serve().await, Wishes::default()).await;
     service.say("Hello");
     service.said("the first answer", |text| text.trim() == "Hi.").await;
-    service.until_resumable(&cell).await;
+    service.until_resumable(&cell, "Hi.").await;
     service.replace_holder(signal).await;
     service.say("Work.");
     service.said("an answer after a tool", |text| text.trim().ends_with("Done.")).await;
     assert_eq!(service.file("workspace/done"), "one\n");
 
-    service.until_resumable(&cell).await;
+    service.until_resumable(&cell, "Hi.").await;
     service.say("Count.");
     gate.reached().await;
     service.replace_holder(signal).await;
@@ -59,14 +59,14 @@ pub(super) async fn then_the_gateway(cell: Cell) {
     let mut service = Service::begin(&cell, script.serve().await, Wishes::default()).await;
     service.say("Hello");
     service.said("the first answer", |text| text.trim() == "Hi.").await;
-    service.until_resumable(&cell).await;
+    service.until_resumable(&cell, "Hi.").await;
     service.replace_holder(Signal::KILL).await;
     service.say("Count.");
     first.reached().await;
     service.kill_and_restart().await;
     first.open();
     service.said("the answer after a kill", |text| text.trim() == "One, two.").await;
-    service.until_resumable(&cell).await;
+    service.until_resumable(&cell, "Hi.").await;
     service.say("Name.");
     second.reached().await;
     service.upgrade().await;
@@ -105,7 +105,7 @@ async fn terminated(cell: Cell, has_session: bool) {
     if has_session {
         service.say("Hello");
         service.said("the first answer", |text| text.trim() == "Hi.").await;
-        service.until_resumable(&cell).await;
+        service.until_resumable(&cell, "Hi.").await;
     }
     service.say("Count.");
     gate.reached().await;
@@ -113,7 +113,7 @@ async fn terminated(cell: Cell, has_session: bool) {
     service.said("a failure or the answer", ended).await;
     service.assert_no_lost_reply();
     if has_session {
-        service.until_resumable(&cell).await;
+        service.until_resumable(&cell, "Hi.").await;
     }
     service.say("Again");
     // A note may follow: an agent that was ended in its first turn may have saved no conversation.
@@ -130,7 +130,7 @@ pub(super) async fn agent_terminated_in_a_tool(cell: Cell) {
     let service = Service::begin(&cell, script.serve().await, Wishes::default()).await;
     service.say("Work.");
     super::super::wait_until("the tool runs", || service.exists("workspace/begun")).await;
-    service.until_resumable(&cell).await;
+    service.until_resumable(&cell, "Work.").await;
     service.end_agents(Signal::TERM);
     service.said("a failure or the answer", ended).await;
     service.say("Again");
