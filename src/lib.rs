@@ -12,7 +12,8 @@
 //! | adapters | `aetheel-wasm` `aetheel-process` `aetheel-discord` `aetheel-web` `aetheel-cluster` `aetheel-oci` `aetheel-otel` |
 //! | use cases | `aetheel-dispatch` `aetheel-kit` |
 //! | turns | `aetheel-turn` |
-//! | settings, files, log | `aetheel-settings` `aetheel-store` `aetheel-telemetry` |
+//! | files | `aetheel-store` |
+//! | running, settings | `aetheel-runtime` `aetheel-settings` |
 //! | data and rules | `aetheel-model` |
 //!
 //! This crate re-exports them under the names that tests and benches use.
@@ -22,15 +23,14 @@ pub use aetheel_discord as discord;
 pub use aetheel_dispatch as dispatch;
 pub use aetheel_kit as kit;
 pub use aetheel_model::{
-    access, agent, audit, baseline, budget, clock, event, exit, extension, figures, finding, fold,
-    framing, id, lease, lines, markdown, observed, plain, policy, prompt, queue, redact, schedule,
-    shown_time, split, supervisor, table,
+    access, agent, audit, baseline, budget, event, exit, extension, finding, fold, framing, id,
+    lines, markdown, observed, plain, policy, prompt, queue, redact, schedule, shown_time, split,
+    table,
 };
 pub use aetheel_oci as oci;
 pub use aetheel_otel as otel;
 pub use aetheel_process as process;
 pub use aetheel_store::{disk, workspace};
-pub use aetheel_telemetry as telemetry;
 pub use aetheel_turn as turn;
 pub use aetheel_wasm as backend;
 pub use aetheel_web as web;

@@ -25,7 +25,7 @@ fn main() -> ExitCode {
         Err(error) => {
             let wrong = error.use_stderr();
             if wrong && is_json() {
-                let line = aetheel::telemetry::fault_line(
+                let line = aetheel_runtime::log::fault_line(
                     LogFormat::Json,
                     error.render().to_string().trim_end(),
                 );
@@ -43,8 +43,8 @@ fn main() -> ExitCode {
 /// log of the command would be JSON.
 fn is_json() -> bool {
     let logs = std::env::args().nth(1).is_some_and(|command| aetheel::cli::has_log(&command));
-    match aetheel::telemetry::format_from_environment() {
-        LogFormat::Auto => logs && aetheel::telemetry::is_json(LogFormat::Auto),
+    match aetheel_runtime::log::format_from_environment() {
+        LogFormat::Auto => logs && aetheel_runtime::log::is_json(LogFormat::Auto),
         format => format == LogFormat::Json,
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::kit::summary::Style;
-pub use crate::telemetry::faults::{fail, format, log_faults, set_format, warn};
+pub use aetheel_runtime::log::faults::{fail, format, log_faults, set_format, warn};
 
 /// Colours the parts of printed results.
 #[derive(Clone, Copy)]

@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use aetheel::figures::FIGURES;
+use aetheel_runtime::figures::FIGURES;
 use aetheel_settings::VARIABLES;
 
 /// Crates of the workspace, lowest layer first. A crate may name crates of lower layers only.
-const LAYERS: [&[&str]; 6] = [
+const LAYERS: [&[&str]; 7] = [
     &["model"],
-    &["settings", "store", "telemetry"],
+    &["runtime", "settings"],
+    &["store"],
     &["turn"],
     &["dispatch", "kit"],
     &["cluster", "discord", "oci", "otel", "process", "wasm", "web"],
@@ -337,7 +338,7 @@ fn names(code: &str, word: &str) -> bool {
 fn processes_are_started_and_metrics_are_counted_in_one_place() {
     let mut faults = Vec::new();
     for source in host() {
-        if source.code.contains("metrics::") && !source.is_in("model::figures") {
+        if source.code.contains("metrics::") && !source.is_in("runtime::figures") {
             faults.push(format!("{}: figures are kept by `figures` only", source.path.display()));
         }
         // Modules of tests may start programs.
@@ -381,7 +382,7 @@ fn the_use_cases_tell_the_time_with_their_clock_only() {
 fn tasks_that_run_as_long_as_the_program_are_supervised() {
     // The threads of these files end on their own, or are restarted by their users.
     let threads = [
-        "crates/model/src/supervisor.rs",
+        "crates/runtime/src/supervisor.rs",
         "src/commands/backend/record/mod.rs",
         "crates/wasm/src/engine.rs",
         "src/console/input.rs",

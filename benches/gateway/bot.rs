@@ -70,7 +70,7 @@ impl Bot {
         let agents = talk.agents(pauses, Arc::default(), Arc::clone(&ended));
         let bounds = Bounds::default();
         let dispatcher = Dispatcher::new(DispatcherDeps {
-            clock: aetheel::clock::Clock::system(),
+            clock: aetheel_runtime::clock::Clock::system(),
             choices: Choices {
                 backend: backend.descriptor.name.clone(),
                 backends: Vec::new(),
@@ -179,7 +179,7 @@ fn options(local: &LocalDiscord) -> DiscordOptions {
         allowed: AllowLists::default(),
         redactor: Redactor::default(),
         time_limits: TimeLimits::default(),
-        lease: aetheel::lease::Lease::endless(),
+        lease: aetheel_runtime::lease::Lease::endless(),
     }
 }
 

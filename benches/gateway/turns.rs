@@ -227,7 +227,7 @@ impl Gateway {
         let workspace = Workspace::open(&config).await.unwrap();
         let journal = if journal { Some(workspace.journal().await.unwrap()) } else { None };
         let dispatcher = Dispatcher::new(DispatcherDeps {
-            clock: aetheel::clock::Clock::system(),
+            clock: aetheel_runtime::clock::Clock::system(),
             choices: Choices {
                 backend: backend.to_owned(),
                 backends: Vec::new(),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use aetheel::event::EventKind;
-use aetheel::figures::{self, CallTimer, EventOutcome};
+use aetheel_runtime::figures::{self, CallTimer, EventOutcome};
 use divan::Bencher;
 use metrics_exporter_prometheus::PrometheusBuilder;
 

@@ -14,11 +14,11 @@ use crate::app::phase::ProgramPhase;
 use crate::discord::Discord;
 use crate::disk::write_probe;
 use crate::dispatch::Observer;
-use crate::figures;
-use crate::supervisor;
-use crate::telemetry;
 use crate::web::status::HealthSource;
 use crate::workspace::{GatewayReport, GatewayWork};
+use aetheel_runtime::figures;
+use aetheel_runtime::log;
+use aetheel_runtime::supervisor;
 
 /// The parts of a started gateway that health checks examine.
 pub struct HealthTargets {
@@ -65,7 +65,7 @@ impl ProgramHealth {
                 questions: stats.questions,
             }
         });
-        GatewayReport { work, problems: telemetry::problems::latest(), ..at_start }
+        GatewayReport { work, problems: log::problems::latest(), ..at_start }
     }
 }
 

@@ -10,9 +10,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::discord::ProbeSender;
 use crate::dispatch::HealthProbe;
-use crate::figures;
-use crate::supervisor;
 use crate::workspace::{GatewayReport, Lock};
+use aetheel_runtime::figures;
+use aetheel_runtime::supervisor;
 
 /// Time between two probes.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);

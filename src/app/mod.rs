@@ -27,7 +27,7 @@ use self::gateway::Gateway;
 use self::process::GatewayProcess;
 use crate::cli::exit;
 use crate::startup::settings::OperatorSettings;
-use crate::supervisor::{self, TaskFailure};
+use aetheel_runtime::supervisor::{self, TaskFailure};
 
 /// Runs the gateway until a signal, or until Discord rejects the bot for good. Returns the exit
 /// code.

@@ -16,10 +16,10 @@ use crate::finding::Finding;
 use crate::plain::with_causes;
 use crate::startup::TAKEN_ADDRESS;
 use crate::startup::settings::OperatorSettings;
-use crate::supervisor::{self, SupervisionGuard};
-use crate::telemetry;
 use crate::terminal::fail;
 use crate::web::status::{StatusError, StatusPages};
+use aetheel_runtime::log;
+use aetheel_runtime::supervisor::{self, SupervisionGuard};
 
 /// The services that exist before the gateway starts and until the program ends.
 pub(super) struct GatewayProcess {
@@ -43,7 +43,7 @@ impl GatewayProcess {
     pub(super) async fn begin(settings: &mut OperatorSettings) -> Result<Self, u8> {
         let began = Instant::now();
         let config = &settings.config;
-        telemetry::start(config.log_format, &config.log_level, settings.redactor.clone()).map_err(
+        log::start(config.log_format, &config.log_level, settings.redactor.clone()).map_err(
             |fault| {
                 fail(&fault.to_string());
                 exit::CONFIG

@@ -12,8 +12,8 @@ use tokio::time::timeout;
 
 use crate::app::health::ProgramHealth;
 use crate::process::NotifySocket;
-use crate::supervisor;
 use crate::web::status::HealthSource as _;
+use aetheel_runtime::supervisor;
 
 /// Longest wait for the health check. After that, the watchdog is not fed.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);

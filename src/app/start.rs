@@ -27,9 +27,9 @@ use crate::redact::Redactor;
 use crate::sources::{Scheduler, submit_later_turns};
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{Installer, PreparedStart, Purpose, StartRefusal, survey};
-use crate::supervisor;
 use crate::turn::Backends;
 use crate::workspace::{AuditReader, BootReport, Lock};
+use aetheel_runtime::supervisor;
 use aetheel_settings::Config;
 
 impl Gateway {

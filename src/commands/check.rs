@@ -6,9 +6,9 @@ use crate::cli::exit;
 use crate::finding::Finding;
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{Description, PreparedStart, Purpose, StartRefusal};
-use crate::telemetry;
 use crate::terminal::{self, Verbosity, fail, line};
 use aetheel_model::choice::LogFormat;
+use aetheel_runtime::log;
 
 const NO_TOKEN: &str =
     "DISCORD_BOT_TOKEN is not set: `aetheel console` works, `aetheel run` would not";
@@ -29,7 +29,7 @@ struct CheckReport {
 /// Prints the findings and returns the exit code.
 pub(super) async fn run(settings: OperatorSettings, json: bool) -> u8 {
     let filter = terminal::command_log_level();
-    if let Err(fault) = telemetry::start(LogFormat::Human, filter, settings.redactor.clone()) {
+    if let Err(fault) = log::start(LogFormat::Human, filter, settings.redactor.clone()) {
         fail(&fault.to_string());
         return exit::CONFIG;
     }

@@ -12,12 +12,12 @@ use crate::budget::{BudgetCap, ProjectedPeriod, SpentTurn, what_if};
 use crate::cli::exit;
 use crate::plain::short_line;
 use crate::startup::settings::OperatorSettings;
-use crate::telemetry;
 use crate::terminal::{self, fail, print_stderr};
 use crate::workspace::costs::{CostSum, Costs, LaneCosts, top};
 use crate::workspace::{CostSheet, FinishedTurns, TurnLine};
 use aetheel_model::choice::LogFormat;
 use aetheel_model::suggest::nearest;
+use aetheel_runtime::log;
 
 /// Largest number of rows of a table; the remaining entries are summed up in one row.
 const MAX_ROWS: usize = 20;
@@ -41,7 +41,7 @@ pub(super) enum CostsFormat {
 pub(super) async fn run(settings: OperatorSettings, days: u16, form: CostsFormat) -> u8 {
     let OperatorSettings { config, redactor, .. } = settings;
     if let Err(fault) =
-        telemetry::start(LogFormat::Human, terminal::command_log_level(), redactor.clone())
+        log::start(LogFormat::Human, terminal::command_log_level(), redactor.clone())
     {
         fail(&fault.to_string());
         return exit::CONFIG;

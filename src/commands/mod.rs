@@ -41,8 +41,9 @@ use crate::startup::settings::{self, OperatorSettings, WithoutSettings};
 use crate::startup::{LoadedBackends, PreparedStart, Purpose, StartRefusal, survey};
 use crate::terminal::{self, Verbosity, fail, print_stderr};
 use crate::workspace::BackendLock;
-use crate::{demo, process, progress, telemetry};
+use crate::{demo, process, progress};
 use aetheel_model::choice::LogFormat;
+use aetheel_runtime::log;
 
 /// Runs a command and returns the exit code.
 pub fn run(cli: Cli) -> u8 {
@@ -363,7 +364,7 @@ fn block_on(future: impl Future<Output = u8>) -> u8 {
 async fn list_backends(settings: OperatorSettings, json: bool, all: bool) -> u8 {
     let OperatorSettings { config, variables, redactor, .. } = settings;
     if let Err(fault) =
-        telemetry::start(LogFormat::Human, terminal::command_log_level(), redactor.clone())
+        log::start(LogFormat::Human, terminal::command_log_level(), redactor.clone())
     {
         fail(&fault.to_string());
         return exit::CONFIG;
@@ -393,7 +394,7 @@ async fn list_backends(settings: OperatorSettings, json: bool, all: bool) -> u8 
 /// code.
 async fn ping_backend(settings: OperatorSettings) -> u8 {
     if let Err(fault) =
-        telemetry::start(LogFormat::Human, terminal::command_log_level(), settings.redactor.clone())
+        log::start(LogFormat::Human, terminal::command_log_level(), settings.redactor.clone())
     {
         fail(&fault.to_string());
         return exit::CONFIG;
@@ -440,7 +441,7 @@ async fn run_console(settings: OperatorSettings) -> u8 {
         LogFormat::Auto => LogFormat::Human,
         chosen => chosen,
     };
-    if let Err(fault) = telemetry::start(format, filter, settings.redactor.clone()) {
+    if let Err(fault) = log::start(format, filter, settings.redactor.clone()) {
         fail(&fault.to_string());
         return exit::CONFIG;
     }
@@ -459,7 +460,7 @@ async fn run_console(settings: OperatorSettings) -> u8 {
         prepared.config.config_dir.join("state/console.history"),
     ));
     if let Some(print) = console.log_printer() {
-        telemetry::redirect_lines(print);
+        log::redirect_lines(print);
     }
     let live = console.is_live();
     let (grace, agents) = (prepared.config.shutdown_grace, prepared.agents());

@@ -12,12 +12,12 @@ use crate::plain::{short_line, with_causes};
 use crate::startup::LoadedBackends;
 use crate::startup::StartRefusal;
 use crate::startup::settings::OperatorSettings;
-use crate::telemetry;
 use crate::terminal::{self, print_stderr};
 use crate::turn::reread::{RereadError, reread};
 use crate::turn::{Backend, Backends as _};
 use crate::workspace::{FileError, LockError, LostState, LostTurn, LostTurns, Workspace};
 use aetheel_model::choice::LogFormat;
+use aetheel_runtime::log;
 
 /// Time limit for the gateway.
 const GATEWAY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -69,7 +69,7 @@ enum NotDelivered {
 pub(super) async fn run(settings: OperatorSettings, dry_run: bool, json: bool) -> u8 {
     let OperatorSettings { config, variables, redactor, .. } = settings;
     if let Err(fault) =
-        telemetry::start(LogFormat::Human, terminal::command_log_level(), redactor.clone())
+        log::start(LogFormat::Human, terminal::command_log_level(), redactor.clone())
     {
         print_stderr(&format!("error: {fault}"));
         return exit::CONFIG;

@@ -14,7 +14,7 @@ use rustyline::ExternalPrinter;
 use super::rows::{RowBuffer, fit_row};
 use super::status::StatusLine;
 use super::terminal::size;
-use crate::supervisor;
+use aetheel_runtime::supervisor;
 
 /// The prompt before the input line.
 pub(super) const MARK: &str = "> ";

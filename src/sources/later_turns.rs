@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::schedules::RunningSchedules;
-use crate::clock::Clock;
 use crate::dispatch::LaterTurns;
-use crate::supervisor;
+use aetheel_runtime::clock::Clock;
+use aetheel_runtime::supervisor;
 
 /// The shortest time between two looks, for a turn that is not accepted now.
 const MIN_REST: Duration = Duration::from_millis(500);

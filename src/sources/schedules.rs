@@ -11,15 +11,15 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::plan::{SchedulePlan, plan};
-use crate::clock::Clock;
 use crate::dispatch::{Dispatcher, Intake, PromptRefusal, Turns};
 use crate::event::{EventKind, Lane};
-use crate::figures;
 use crate::id::ChannelId;
 use crate::plain::with_causes;
 use crate::schedule::{DueTick, ScheduleEntry, Timetable};
-use crate::supervisor;
 use crate::workspace::{CronJobs, Heartbeats, ScheduleProgress, Workspace};
+use aetheel_runtime::clock::Clock;
+use aetheel_runtime::figures;
+use aetheel_runtime::supervisor;
 
 /// Longest sleep. Changes of the files, and a clock that was set forward, are noticed at least this
 /// often.

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::plain::with_causes;
-use crate::supervisor;
 use crate::turn::recording::{Recorder, RecordingLimits};
 use crate::workspace::{TurnRetention, Workspace};
+use aetheel_runtime::supervisor;
 use aetheel_settings::Config;
 
 /// Starts the task that removes old files now and every hour.

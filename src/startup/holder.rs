@@ -4,11 +4,11 @@
 use std::path::Path;
 
 use crate::cli::exit;
-use crate::lease;
 use crate::process::Sandbox;
 use crate::process::holder::{HeldLauncher, HolderStart};
 use crate::startup::StartRefusal;
 use crate::turn::Launcher as _;
+use aetheel_runtime::lease;
 use aetheel_settings::{Config, HolderMode};
 
 /// Connects to a holder or starts one, as `AGENT_HOLDER` requires. Returns `None` if agents end

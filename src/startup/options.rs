@@ -2,8 +2,8 @@
 
 use aetheel_discord::{DiscordOptions, StartError, TimeLimits};
 use aetheel_model::id::ChannelId;
-use aetheel_model::lease::Lease;
 use aetheel_model::redact::Redactor;
+use aetheel_runtime::lease::Lease;
 use aetheel_settings::Config;
 use aetheel_wasm::TrustGate;
 

@@ -17,7 +17,6 @@ use crate::agents::acceptance;
 use crate::agents::findings::Findings;
 use crate::backend::{ObserverSet, PolicySet};
 use crate::cli::exit;
-use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::dispatch::{Choices, Dispatcher, DispatcherDeps, Outlet, Router};
 use crate::finding::{Finding, FindingLevel};
@@ -27,7 +26,6 @@ use crate::process::Custody;
 use crate::process::holder::HeldLauncher;
 use crate::progress;
 use crate::redact::Redactor;
-use crate::supervisor;
 use crate::turn::recording::Recorder;
 use crate::turn::{Backends as _, Host, Launcher};
 use crate::web::webhooks::WebhookSecrets;
@@ -35,6 +33,8 @@ use crate::workspace::{
     BootReport, FileError, Journal, LimitFiles, Lock, LockError, TurnRetention, Workspace,
     caps_in_force,
 };
+use aetheel_runtime::clock::Clock;
+use aetheel_runtime::supervisor;
 use aetheel_settings::Config;
 
 /// Everything that must exist before the gateway accepts prompts.

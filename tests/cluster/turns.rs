@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use aetheel::cluster::{Cluster, ClusterError, JoinKind, LaneOwner, NodeOptions};
 use aetheel::id::ChannelId;
-use aetheel::lease::{Lease, boot_ms};
+use aetheel_runtime::lease::{Lease, boot_ms};
 
 use super::{BOT, TIMEOUT, bodies, declare_dead, letter, node, options, receive};
 use crate::support::link::{Link, Way};

@@ -391,7 +391,7 @@ pub fn options(local: &LocalDiscord, windows: TimeLimits) -> DiscordOptions {
         allowed: everybody(),
         redactor: Redactor::default(),
         time_limits: windows,
-        lease: aetheel::lease::Lease::endless(),
+        lease: aetheel_runtime::lease::Lease::endless(),
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::io::Write;
 
-use aetheel::supervisor;
+use aetheel_runtime::supervisor;
 
 use super::bot::Bot;
 use crate::support::discord::{LIMIT, LocalDiscord};

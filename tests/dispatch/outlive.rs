@@ -8,7 +8,6 @@ use aetheel::agent::{
     Action, AgentEvent, AgentEventKind, Ask, AskDecision, AskKind, Chunk, HostCommand, Input,
     Safety, ToolEnd, ToolStart, ToolStatus, Write,
 };
-use aetheel::clock::Clock;
 use aetheel::dispatch::{Dispatcher, Person};
 use aetheel::event::NewEvent;
 use aetheel::id::UserId;
@@ -20,6 +19,7 @@ use aetheel::turn::{
 };
 use aetheel::workspace::Journal;
 use aetheel_model::choice::BusyPolicy;
+use aetheel_runtime::clock::Clock;
 use jiff::tz::TimeZone;
 use tokio::sync::{mpsc, watch};
 

@@ -72,7 +72,7 @@ async fn every_line_of_a_turn_has_its_ids() {
 #[test]
 fn a_panic_is_one_line_of_json_wherever_it_happens() {
     if std::env::var_os("AETHEEL_TEST_PANICS").is_some() {
-        aetheel::telemetry::start(
+        aetheel_runtime::log::start(
             aetheel_model::choice::LogFormat::Json,
             "info",
             aetheel::redact::Redactor::default(),

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
-use aetheel::figures::FIGURES;
+use aetheel_runtime::figures::FIGURES;
 use rustix::process::Signal;
 use serde_json::Value;
 

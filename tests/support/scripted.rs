@@ -16,7 +16,6 @@ use aetheel::agent::{
     SessionReady, Signal, Spawn, StartTurn, StopProcess, TextEvent, TimedInput, TurnDone,
     TurnOutcome,
 };
-use aetheel::clock::Clock;
 use aetheel::dispatch::{
     ChannelError, Choices, DeliveryError, Dispatcher, DispatcherDeps, Notice, OpenQuestion,
     OpenedThread, Outlet, PriorDelivery, QuestionDismissal, RecapMessage, Reply, Router,
@@ -37,6 +36,7 @@ use aetheel::turn::{
 use aetheel::workspace::Workspace;
 use aetheel_model::choice::BusyPolicy;
 use aetheel_model::host_tool::HostToolKind;
+use aetheel_runtime::clock::Clock;
 use async_trait::async_trait;
 use tokio::sync::{mpsc, watch};
 

@@ -76,7 +76,7 @@ use self::membership::Membership;
 pub use self::membership::{JoinKind, Load, Peers};
 pub use self::mirror::Mirror;
 pub use self::nodes::Node;
-use aetheel_model::lease::{Lease, boot_ms};
+use aetheel_runtime::lease::{Lease, boot_ms};
 
 /// How many times a lease is renewed within its duration.
 const RENEWALS_PER_LEASE: u32 = 4;

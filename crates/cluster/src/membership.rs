@@ -16,8 +16,8 @@ use tokio_postgres::types::Type;
 use super::database::Database;
 use super::lanes::open_lanes;
 use super::{ClusterError, ClusterState, NodeOptions, RENEWALS_PER_LEASE, SEND_RATIO};
-use aetheel_model::lease::{Lease, boot_ms};
-use aetheel_model::supervisor;
+use aetheel_runtime::lease::{Lease, boot_ms};
+use aetheel_runtime::supervisor;
 
 /// The state that a node reports with each renewal.
 #[derive(Clone, Debug, Default, PartialEq)]

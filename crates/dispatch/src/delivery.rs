@@ -20,7 +20,7 @@ use super::outlet::{DeliveryError, Notice, Reply, TurnAnswer};
 use super::persistence::{EventPersistence, EventProgress, NextStart};
 use super::recovery::unread::LostReplies;
 use aetheel_model::event::Event;
-use aetheel_model::figures::{self, EventOutcome};
+use aetheel_runtime::figures::{self, EventOutcome};
 use aetheel_store::workspace::LostState;
 
 /// The longest time that a lane waits for the delivery of its answer.

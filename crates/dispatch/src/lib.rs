@@ -153,10 +153,10 @@ use self::observers::ChangeSignal;
 use self::persistence::EventPersistence;
 use self::recovery::unread::LostReplies;
 use self::rollout::RolloutMonitor;
-use aetheel_model::clock::Clock;
 use aetheel_model::event::Lane;
 use aetheel_model::queue::Queue;
-use aetheel_model::supervisor;
+use aetheel_runtime::clock::Clock;
+use aetheel_runtime::supervisor;
 use aetheel_turn::{Backend, Links, OnUnknown, ToolEndpoints};
 
 /// Accepts events, runs their turns and delivers their answers. Cheap to clone.

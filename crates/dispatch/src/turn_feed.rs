@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use crate::deps::DispatcherDeps;
 use aetheel_model::agent::{AgentEventKind, Ask, AskKind, StartTurn};
-use aetheel_model::clock::Clock;
 use aetheel_model::event::Event;
 use aetheel_model::observed::{ObservedEvent, ObservedKind, ObservedTurn, bounded};
 use aetheel_model::policy::PolicyRuling;
 use aetheel_model::redact::Redactor;
+use aetheel_runtime::clock::Clock;
 use aetheel_store::workspace::LaneSettings;
 use aetheel_turn::{Backend, TurnObservers, TurnResult};
 

@@ -19,9 +19,9 @@ use aetheel_model::exit;
 use aetheel_model::redact::Redactor;
 use aetheel_process::holder::{self, HoldOptions, HolderError};
 use aetheel_process::{NotifySocket, Sandbox, SandboxError};
+use aetheel_runtime::log::faults::{self, fail};
 use aetheel_settings::config_dir;
 use aetheel_store::config_folder::ConfigFolder;
-use aetheel_telemetry::faults::{self, fail};
 
 /// Keep agents running while the gateway restarts: `aetheel run` starts agents through this
 /// process, and finds them again after a restart. It starts a holder itself if none runs
@@ -58,7 +58,7 @@ pub struct HoldArgs {
 pub fn main() -> ExitCode {
     aetheel_process::ignore_file_size_signal();
     faults::log_faults();
-    faults::set_format(aetheel_telemetry::format_from_environment());
+    faults::set_format(aetheel_runtime::log::format_from_environment());
     if let Err(error) = aetheel_process::seclude() {
         fail(&format!("cannot protect this process from its agents: {error}"));
         return ExitCode::from(exit::SOFTWARE);
@@ -69,7 +69,7 @@ pub fn main() -> ExitCode {
             let is_wrong = error.use_stderr();
             if is_wrong && faults::format() == LogFormat::Json {
                 let text = error.render().to_string();
-                let line = aetheel_telemetry::fault_line(LogFormat::Json, text.trim_end());
+                let line = aetheel_runtime::log::fault_line(LogFormat::Json, text.trim_end());
                 let _ = std::io::stderr().write_all(line.as_bytes());
             } else {
                 // The exit code remains if the terminal is gone.
@@ -84,7 +84,7 @@ pub fn main() -> ExitCode {
 /// thread exists.
 #[must_use]
 pub fn run(arguments: HoldArgs) -> u8 {
-    let format = aetheel_telemetry::format_from_environment();
+    let format = aetheel_runtime::log::format_from_environment();
     faults::set_format(format);
     if arguments.detach
         && let Err(error) = holder::detach()
@@ -92,7 +92,7 @@ pub fn run(arguments: HoldArgs) -> u8 {
         fail(&format!("cannot start a new session: {error}"));
         return exit::SOFTWARE;
     }
-    if let Err(fault) = aetheel_telemetry::start(format, &log_level(), Redactor::new(&[])) {
+    if let Err(fault) = aetheel_runtime::log::start(format, &log_level(), Redactor::new(&[])) {
         fail(&fault.to_string());
         return exit::CONFIG;
     }

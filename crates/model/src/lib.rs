@@ -2,9 +2,8 @@
 //! schedules.
 //!
 //! Owns everything that is data or a pure function. Times are arguments. Must not read or write
-//! files, sockets or processes, and must not depend on another crate of the workspace. These
-//! modules are exceptions to purity: [`supervisor`] starts tasks, [`clock`], [`lease`] and
-//! [`figures`] read the clock, and [`prompt::neutralise`] checks whether files exist.
+//! files, sockets or processes, and must not depend on another crate of the workspace. An exception
+//! is [`prompt::neutralise`], which checks whether files exist.
 
 pub mod access;
 pub mod agent;
@@ -13,18 +12,15 @@ pub mod baseline;
 pub mod budget;
 pub mod choice;
 pub mod claim;
-pub mod clock;
 pub mod event;
 pub mod exit;
 pub mod extension;
-pub mod figures;
 pub mod file_use;
 pub mod finding;
 pub mod fold;
 pub mod framing;
 pub mod host_tool;
 pub mod id;
-pub mod lease;
 pub mod limits;
 pub mod lines;
 pub mod markdown;
@@ -42,7 +38,6 @@ pub mod shown_time;
 pub mod split;
 pub mod sse;
 pub mod suggest;
-pub mod supervisor;
 pub mod table;
 pub mod tool_summary;
 pub mod traces;

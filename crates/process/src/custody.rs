@@ -18,7 +18,7 @@ use super::run_handle::{self, RunHandle};
 use super::sandbox::Sandbox;
 use super::start::{Pipes, SpawnFailure, prepare};
 use super::{KILL_LIMIT, process_table, scratch, starter, wait_until};
-use aetheel_model::figures;
+use aetheel_runtime::figures;
 use aetheel_turn::{AgentProcess, Launch, LaunchError, Launcher};
 
 /// Batches of lines that are buffered for a slow reader before the program is blocked.

@@ -17,8 +17,8 @@ use super::cgroup::Cgroup;
 use super::descent::RunProcesses;
 use super::{KILL_LIMIT, descent, wait_until};
 use aetheel_model::agent::{self, Exit};
-use aetheel_model::figures;
-use aetheel_model::supervisor;
+use aetheel_runtime::figures;
+use aetheel_runtime::supervisor;
 
 /// How long the reaper tries to kill a run.
 const REAP_TIMEOUT: Duration = Duration::from_secs(60);

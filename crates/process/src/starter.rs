@@ -12,7 +12,7 @@ use std::sync::mpsc;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use aetheel_model::supervisor;
+use aetheel_runtime::supervisor;
 
 type StarterJob = Box<dyn FnOnce() + Send>;
 

@@ -12,7 +12,7 @@ use super::instance::{Blueprint, Instance, StartFailure};
 use super::measure::{Gauge, ResourceUsage, timed};
 use super::profile::StackProfile;
 use aetheel_model::agent::{Action, Descriptor, TimedInput};
-use aetheel_model::figures::{CallTimer, GuestFigures, OpenGuest};
+use aetheel_runtime::figures::{CallTimer, GuestFigures, OpenGuest};
 use aetheel_turn::{Backend, Generation, Guest, GuestFailure};
 
 /// One generation of a backend: one load of its component.

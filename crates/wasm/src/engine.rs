@@ -20,7 +20,7 @@ use super::error::AdmissionError;
 use super::function_cache::FunctionCache;
 use super::sandbox::{self, StoreState};
 use aetheel_model::limits::ResourceLimits;
-use aetheel_model::supervisor;
+use aetheel_runtime::supervisor;
 
 /// Folder of wasmtime's cache of whole components, in the folder for compiled code.
 const COMPONENTS: &str = "components";

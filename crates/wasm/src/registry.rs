@@ -17,7 +17,7 @@ use super::options::RegistryOptions;
 use super::partial::PartialVersions;
 use super::report::LoadReport;
 use super::requested::RequestedCapabilities;
-use aetheel_model::supervisor;
+use aetheel_runtime::supervisor;
 use aetheel_turn::{Backend, Backends, Generation, KnownComponent, RolloutPair, VersionError};
 
 /// The current backends by name. Dropping it ends the watch; backends that are in use stay usable.

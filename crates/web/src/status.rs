@@ -1,6 +1,6 @@
 //! The status pages `/livez`, `/readyz` and `/metrics`, for monitoring.
 //!
-//! Owns the listener, the recorder of the metrics in [`aetheel_model::figures`], and the format of
+//! Owns the listener, the recorder of the metrics in [`aetheel_runtime::figures`], and the format of
 //! the pages. [`HealthSource`] decides whether the program is alive and ready. The pages contain
 //! figures and reasons, but never names of people, prompts or secrets. Tested by
 //! `tests/gateway/status.rs`.
@@ -23,8 +23,8 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use super::connection::{BoundedListener, HttpCaller, single_request};
-use aetheel_model::figures::{self, FIGURES, FigureKind};
-use aetheel_model::supervisor;
+use aetheel_runtime::figures::{self, FIGURES, FigureKind};
+use aetheel_runtime::supervisor;
 
 /// The largest number of simultaneous connections.
 const CONNECTIONS: usize = 64;

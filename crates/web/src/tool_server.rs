@@ -25,7 +25,7 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use tokio::net::UnixListener;
 use tokio::task::JoinHandle;
 
-use aetheel_model::supervisor;
+use aetheel_runtime::supervisor;
 use aetheel_turn::{ToolEndpoint, ToolEndpoints, ToolReply};
 
 /// The largest body of a request, in bytes.

@@ -17,12 +17,12 @@ use crate::cluster::{Cluster, ClusterError, Handover, LaneRow, Load};
 use crate::discord::{Discord, GatewayEvent};
 use crate::dispatch::{ImportedEvents, LaneTransfer, Observer, Settings};
 use crate::event::{Lane, LaneFilter};
-use crate::figures;
 use crate::plain::with_causes;
 use crate::startup::clustering::{DISCORD_FILE, StateFiles};
-use crate::supervisor;
 use crate::turn::Backends;
 use crate::workspace::Workspace;
+use aetheel_runtime::figures;
+use aetheel_runtime::supervisor;
 
 /// Time between two checks of the cluster's state.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);

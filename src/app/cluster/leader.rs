@@ -16,7 +16,7 @@ use crate::discord::LoginHistory;
 use crate::disk::{read_ordinary, replace};
 use crate::plain::with_causes;
 use crate::sources::RunningSchedules;
-use crate::supervisor;
+use aetheel_runtime::supervisor;
 
 /// The state file that moves to each new leader: the time up to which schedules were handled.
 const SCHEDULES_FILE: &str = "schedules.md";

@@ -22,8 +22,8 @@ use crate::dispatch::{FileNeighbours, Intake, PromptRefusal};
 use crate::event::{Lane, NewEvent};
 use crate::id::ChannelId;
 use crate::startup::clustering::EVENT_MESSAGE;
-use crate::supervisor;
 use crate::workspace::Workspace;
+use aetheel_runtime::supervisor;
 
 /// Kind of a message that contains an event from Discord.
 const DISCORD_EVENT: &str = "discord";

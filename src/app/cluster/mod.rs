@@ -48,13 +48,13 @@ use crate::cluster::{Cluster, LaneRow};
 use crate::discord::{Discord, EventSharing, GatewayEvent, Receipt};
 use crate::dispatch::{Dispatcher, LaneTransfer, Recovery, Router};
 use crate::event::Lane;
-use crate::lease::Lease;
 use crate::process::holder::HeldLauncher;
 use crate::startup::clustering::StateFiles;
 use crate::startup::{Installer, StartRefusal};
-use crate::supervisor;
 use crate::turn::Backends;
 use crate::workspace::Workspace;
+use aetheel_runtime::lease::Lease;
+use aetheel_runtime::supervisor;
 
 /// Time for messages that are being processed to finish during a shutdown.
 const IN_FLIGHT_TIMEOUT: Duration = Duration::from_secs(5);

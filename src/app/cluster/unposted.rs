@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::discord::{Discord, GatewayEvent};
-use crate::supervisor;
+use aetheel_runtime::supervisor;
 
 /// How long a message waits before its author gets a notice.
 const NOTICE_DELAY: Duration = Duration::from_secs(2);

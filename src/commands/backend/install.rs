@@ -23,12 +23,12 @@ use crate::redact::Redactor;
 use crate::startup::running::gateway_of;
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{InstallPlan, Installer, LoadedBackends, StartRefusal};
-use crate::telemetry;
 use crate::terminal::{self, print_stderr};
 use crate::turn::Backend as _;
 use crate::workspace::{BackendFile, LockedBackend, ServedComponent};
 use aetheel_model::choice::{LogFormat, Trust};
 use aetheel_model::rollout::Rollout;
+use aetheel_runtime::log;
 use aetheel_settings::Config;
 
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +79,7 @@ pub(in crate::commands) async fn run(
     let access = ArtifactAccess::new(&settings, from.clone());
     let OperatorSettings { config, variables, redactor, .. } = settings;
     if let Err(fault) =
-        telemetry::start(LogFormat::Human, terminal::command_log_level(), redactor.clone())
+        log::start(LogFormat::Human, terminal::command_log_level(), redactor.clone())
     {
         print_stderr(&format!("error: {fault}"));
         return exit::CONFIG;

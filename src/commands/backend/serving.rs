@@ -7,9 +7,9 @@ use crate::startup::LoadedBackends;
 use crate::startup::StartRefusal;
 use crate::startup::running::gateway_of;
 use crate::startup::settings::OperatorSettings;
-use crate::telemetry;
 use crate::terminal::print_stderr;
 use aetheel_model::choice::LogFormat;
+use aetheel_runtime::log;
 use aetheel_settings::Config;
 
 /// Loads the components with `log` as the log filter.
@@ -21,7 +21,7 @@ pub(super) async fn load(
     log: &str,
 ) -> Result<(Config, Redactor, LoadedBackends), u8> {
     let OperatorSettings { config, variables, redactor, .. } = settings;
-    if let Err(fault) = telemetry::start(LogFormat::Human, log, redactor.clone()) {
+    if let Err(fault) = log::start(LogFormat::Human, log, redactor.clone()) {
         print_stderr(&format!("error: {fault}"));
         return Err(exit::CONFIG);
     }

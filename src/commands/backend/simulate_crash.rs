@@ -12,14 +12,15 @@ use super::resolve;
 use crate::cli::exit;
 use crate::kit::Case;
 use crate::plain::{counted, with_causes};
+use crate::progress;
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{LoadedBackends, StartRefusal};
 use crate::terminal::{self, OutputStyle, fail};
 use crate::turn::crash::{SimulatedCrash, crash_points, simulate_crash};
 use crate::turn::recording::{EntryKind, RecordingEntry};
 use crate::turn::{Backend, Backends as _, RebuildError};
-use crate::{progress, telemetry};
 use aetheel_model::choice::LogFormat;
+use aetheel_runtime::log;
 
 /// Largest number of points that are printed as text.
 const MAX_SHOWN: usize = 10;
@@ -75,7 +76,7 @@ struct CrashRow {
 pub(in crate::commands) async fn run(settings: OperatorSettings, wish: SimulateCrashOptions) -> u8 {
     let redactor = settings.redactor.clone();
     if let Err(fault) =
-        telemetry::start(LogFormat::Human, terminal::command_log_level(), redactor.clone())
+        log::start(LogFormat::Human, terminal::command_log_level(), redactor.clone())
     {
         fail(&fault.to_string());
         return exit::CONFIG;

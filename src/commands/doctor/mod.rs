@@ -20,9 +20,9 @@ use crate::finding::{Finding, FindingLevel};
 use crate::redact::Redactor;
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{Purpose, confinement, exposure, surroundings, survey};
-use crate::telemetry;
 use crate::terminal::{self, OutputStyle, print_stderr};
 use aetheel_model::choice::LogFormat;
+use aetheel_runtime::log;
 
 pub(super) struct DoctorOptions {
     /// Whether to print the report as JSON.
@@ -34,7 +34,7 @@ pub(super) struct DoctorOptions {
 /// Runs all checks, prints the report, and returns the exit code.
 pub(super) async fn examine(settings: OperatorSettings, wish: DoctorOptions) -> u8 {
     let OperatorSettings { config, variables, redactor, .. } = &settings;
-    if let Err(fault) = telemetry::start(LogFormat::Human, "off", redactor.clone()) {
+    if let Err(fault) = log::start(LogFormat::Human, "off", redactor.clone()) {
         print_stderr(&format!("error: {fault}"));
         return exit::CONFIG;
     }

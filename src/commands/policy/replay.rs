@@ -19,13 +19,13 @@ use crate::kit::answered::{AnsweredRequest, RequestReader};
 use crate::policy::{PolicyContext, PolicyRequest, PolicyRuling};
 use crate::redact::Redactor;
 use crate::startup::settings::OperatorSettings;
-use crate::telemetry;
 use crate::terminal::{self, fail};
 use crate::turn::recording::{
     Header, MAX_READ_BYTES, ReadError, RecordingEntry, RecordingLines, newest,
 };
 use crate::workspace::{Channels, Workspace};
 use aetheel_model::choice::LogFormat;
+use aetheel_runtime::log;
 use aetheel_settings::Config;
 
 /// Maximum length of a line, in bytes.
@@ -52,7 +52,7 @@ enum UnreadRecording {
 pub(in crate::commands) async fn run(settings: OperatorSettings, options: ReplayOptions) -> u8 {
     let OperatorSettings { config, redactor, .. } = settings;
     if let Err(fault) =
-        telemetry::start(LogFormat::Human, terminal::command_log_level(), redactor.clone())
+        log::start(LogFormat::Human, terminal::command_log_level(), redactor.clone())
     {
         fail(&fault.to_string());
         return exit::CONFIG;

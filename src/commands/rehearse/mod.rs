@@ -15,13 +15,14 @@ use self::recordings::RehearsedRecording;
 use self::report::RehearsalReport;
 use crate::cli::exit;
 use crate::finding::Finding;
+use crate::progress;
 use crate::startup::running::gateway_of;
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{PreparedStart, Purpose};
 use crate::terminal::{OutputStyle, fail};
 use crate::workspace::{self, Components};
-use crate::{progress, telemetry};
 use aetheel_model::choice::LogFormat;
+use aetheel_runtime::log;
 
 pub(super) struct RehearseOptions {
     /// Largest number of recordings to replay.
@@ -31,7 +32,7 @@ pub(super) struct RehearseOptions {
 }
 
 pub(super) async fn run(settings: OperatorSettings, wish: RehearseOptions) -> u8 {
-    if let Err(fault) = telemetry::start(LogFormat::Human, "off", settings.redactor.clone()) {
+    if let Err(fault) = log::start(LogFormat::Human, "off", settings.redactor.clone()) {
         fail(&fault.to_string());
         return exit::CONFIG;
     }

@@ -22,10 +22,10 @@ use crate::discord::bot_id_of;
 use crate::disk::{read_ordinary, replace};
 use crate::event::Lane;
 use crate::finding::Finding;
-use crate::lease::Lease;
 use crate::plain::with_causes;
-use crate::supervisor;
 use crate::workspace::{BindingsError, FileError, Journal, Lock, Workspace, is_label};
+use aetheel_runtime::lease::Lease;
+use aetheel_runtime::supervisor;
 use aetheel_settings::{Config, HolderMode};
 
 /// State file with the machine's identity, because two machines may have the same name by mistake.

@@ -22,9 +22,9 @@ use crate::otel::TraceOptions;
 use crate::process;
 use crate::redact::{Redactor, is_secret_name};
 use crate::startup::{file_modes, survey, webhooks};
-use crate::telemetry;
 use crate::turn::BASE_VARIABLES;
 use crate::web::webhooks::WebhookSecrets;
+use aetheel_runtime::log;
 use aetheel_settings::{AUTO, Config, VARIABLES};
 
 /// The operator's settings, and the problems found while reading them.
@@ -147,7 +147,7 @@ pub fn read(
     if asked {
         config.agent_backend_source = "the backend";
     }
-    if let Err(fault) = telemetry::check_filter(&config.log_level) {
+    if let Err(fault) = log::check_filter(&config.log_level) {
         faults.push(invalid(fault.to_string()));
         "info".clone_into(&mut config.log_level);
     }

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use aetheel::agent::Exit;
 use aetheel::budget::BudgetPeriod;
-use aetheel::clock::Clock;
 use aetheel::event::Lane;
 use aetheel::id::{ChannelId, UserId};
+use aetheel_runtime::clock::Clock;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 use tokio::time::timeout;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use aetheel::clock::Clock;
 use aetheel::sources::submit_later_turns;
+use aetheel_runtime::clock::Clock;
 
 use super::super::claims;
 use super::super::collisions::Office;

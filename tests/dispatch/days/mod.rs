@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use aetheel::agent::{AgentEventKind, AgentFailure, Exit, FailureKind, Input, Quota, TurnOutcome};
-use aetheel::clock::{Clock, ClockControl};
 use aetheel::dispatch::{Dispatcher, LaneWait, Notice, TurnAnswer};
 use aetheel::event::{Event, NewEvent};
 use aetheel::id::UserId;
+use aetheel_runtime::clock::{Clock, ClockControl};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use tokio::sync::watch;

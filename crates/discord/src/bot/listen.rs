@@ -20,7 +20,7 @@ use crate::questions::OfferHandler;
 use crate::setup::start_error::StartError;
 use aetheel_dispatch::Dispatcher;
 use aetheel_model::id::ChannelId;
-use aetheel_model::supervisor;
+use aetheel_runtime::supervisor;
 
 impl Discord {
     /// Logs in to the gateway and accepts prompts from then on. Returns when the bot is ready, and

@@ -7,7 +7,7 @@ use crate::connection::receipt::Receipt;
 use crate::inbound::InboundEvent;
 use crate::rest::RestError;
 use aetheel_model::id::{ChannelId, MessageId};
-use aetheel_model::supervisor;
+use aetheel_runtime::supervisor;
 use aetheel_store::workspace::FileError;
 
 impl Discord {

@@ -22,7 +22,7 @@ use super::sharing::LoginHistory;
 use crate::rest::{RestError, Timeouts};
 use crate::setup::start_error::StartError;
 use crate::wire::GatewayBot;
-use aetheel_model::figures;
+use aetheel_runtime::figures;
 
 /// The longest pause between two logins.
 const LOGIN_PAUSE_LIMIT: Duration = Duration::from_secs(60);

@@ -26,8 +26,8 @@ use tokio::sync::watch;
 use tracing::{debug, warn};
 
 pub use self::failure::RestError;
-use aetheel_model::figures;
-use aetheel_model::lease::Lease;
+use aetheel_runtime::figures;
+use aetheel_runtime::lease::Lease;
 use clock::OffsetClock;
 use rate_limits::{Bucket, RateHeaders, RateLimits};
 use rate_share::{Rank, RateShare};

@@ -11,8 +11,8 @@ use crate::rest::clock::OffsetClock;
 use crate::rest::{Rest, Timeouts};
 use aetheel_model::access::AllowLists;
 use aetheel_model::choice::FooterPart;
-use aetheel_model::lease::Lease;
 use aetheel_model::redact::Redactor;
+use aetheel_runtime::lease::Lease;
 
 /// The settings of the adapter.
 #[derive(Clone, Debug)]

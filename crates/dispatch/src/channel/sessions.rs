@@ -17,9 +17,9 @@ use super::{ChannelContext, DIRECTORY};
 use crate::Shared;
 use aetheel_model::agent::descriptor::Feature;
 use aetheel_model::agent::{QueryKind, QueryResult};
-use aetheel_model::clock::Clock;
 use aetheel_model::event::{Event, Lane};
 use aetheel_model::plain::{short_line, with_causes};
+use aetheel_runtime::clock::Clock;
 use aetheel_store::workspace::{PastConversation, SessionId};
 use aetheel_turn::reason::readable_message;
 

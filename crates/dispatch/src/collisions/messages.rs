@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 use aetheel_model::claim::Claim;
-use aetheel_model::clock::Clock;
 use aetheel_model::event::Lane;
 use aetheel_model::file_use::{FileAccess, LaneFileUse};
 use aetheel_model::plain::{counted, hex, short_line};
+use aetheel_runtime::clock::Clock;
 
 /// The maximum number of files in one warning.
 const MAX_FILES: usize = 6;

@@ -30,11 +30,11 @@ use super::Shared;
 use super::recovery::restart::notice_target;
 use aetheel_model::agent::{Ask, AskKind, ToolEnd, ToolStart, ToolStatus};
 use aetheel_model::choice::CollisionMode;
-use aetheel_model::clock::Clock;
 use aetheel_model::event::{Event, Lane};
 use aetheel_model::file_use::{FileAccess, LaneFileUse};
 use aetheel_model::id::ChannelId;
 use aetheel_model::plain::short_line;
+use aetheel_runtime::clock::Clock;
 use aetheel_store::workspace::LaneSettings;
 use aetheel_turn::WorkingDirectory;
 

@@ -21,9 +21,9 @@ use crate::outlet::Notice;
 use aetheel_model::choice::CollisionMode;
 use aetheel_model::claim::{Claimant, Claims};
 use aetheel_model::event::Lane;
-use aetheel_model::figures;
 use aetheel_model::file_use::{Collision, FileAccess, FileUses, LaneFileUse};
 use aetheel_model::id::ChannelId;
+use aetheel_runtime::figures;
 
 /// How long the use of a file counts, in milliseconds.
 const WINDOW_MS: u64 = 15 * 60 * 1_000;

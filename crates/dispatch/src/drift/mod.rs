@@ -30,8 +30,8 @@ use super::outlet::Notice;
 use super::rollout::remove_from_lock;
 use aetheel_model::agent::Unrecognised;
 use aetheel_model::baseline::UNKNOWN_VERSION;
-use aetheel_model::figures;
 use aetheel_model::plain::with_causes;
+use aetheel_runtime::figures;
 use aetheel_store::workspace::DriftKey;
 use aetheel_turn::{Ending, Generation, TurnResult, UnknownOutput};
 

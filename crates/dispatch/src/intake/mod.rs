@@ -25,9 +25,9 @@ use super::run::attachments;
 use super::thread;
 use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::event::{Event, NewEvent, Sequence};
-use aetheel_model::figures::{self, EventOutcome};
 use aetheel_model::id::UserId;
 use aetheel_model::plain::hex;
+use aetheel_runtime::figures::{self, EventOutcome};
 use aetheel_store::workspace::PendingSave;
 
 /// An accepted event.

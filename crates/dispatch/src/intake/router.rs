@@ -4,8 +4,8 @@ use super::Accepted;
 use super::Intake;
 use crate::outlet::messages::PromptRefusal;
 use aetheel_model::event::{EventKind, NewEvent, Sequence};
-use aetheel_model::figures;
 use aetheel_model::id::ChannelId;
+use aetheel_runtime::figures;
 
 /// The node that an event was submitted to.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use crate::outlet::messages::PromptRefusal;
 use crate::persistence::wait_until_saved;
 use aetheel_model::agent::SteerOutcome;
 use aetheel_model::event::{Event, NewEvent};
-use aetheel_model::figures::{self, EventOutcome};
+use aetheel_runtime::figures::{self, EventOutcome};
 
 /// The result of a message for a running turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

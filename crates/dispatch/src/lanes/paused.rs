@@ -21,7 +21,7 @@ use crate::recovery::restart::notice_target;
 use aetheel_model::budget::AccountUse;
 use aetheel_model::event::{Event, EventKind, Lane, Sequence};
 use aetheel_model::queue::LaneHold;
-use aetheel_model::supervisor;
+use aetheel_runtime::supervisor;
 use aetheel_store::workspace::LimitNote;
 use aetheel_turn::Backend;
 

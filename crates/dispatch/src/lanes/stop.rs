@@ -4,7 +4,7 @@ use super::Turns;
 use crate::outlet::TurnAnswer;
 use crate::persistence::wait_until_saved;
 use aetheel_model::event::{Event, Lane, Sequence};
-use aetheel_model::figures::{self, EventOutcome};
+use aetheel_runtime::figures::{self, EventOutcome};
 
 /// The result of stopping a lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

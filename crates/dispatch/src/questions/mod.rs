@@ -25,12 +25,12 @@ use super::turn_feed::TurnFeed;
 use aetheel_model::agent::{Ask, AskDecision, AskKey, AskKind, AskOption, DecisionScope};
 use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::event::Lane;
-use aetheel_model::figures;
 use aetheel_model::id::{RoleId, UserId, UserOrRoleId};
 use aetheel_model::observed::ObservedKind;
 use aetheel_model::plain::hex;
 use aetheel_model::prompt::Expansion;
 use aetheel_model::redact::Redactor;
+use aetheel_runtime::figures;
 use aetheel_turn::Answerer;
 
 /// A person who wants to answer a question or press a button.

@@ -12,13 +12,13 @@ use parking_lot::Mutex;
 use crate::deps::DispatcherDeps;
 use aetheel_model::agent::{Ask, AskDecision, AskKind, StartTurn};
 use aetheel_model::event::Event;
-use aetheel_model::figures;
 use aetheel_model::plain::one_line;
 use aetheel_model::policy::{
     PolicyCeiling, PolicyContext, PolicyEffect, PolicyRequest, PolicyRuling, subject_of,
 };
 use aetheel_model::prompt::{Expansion, neutralise};
 use aetheel_model::redact::Redactor;
+use aetheel_runtime::figures;
 use aetheel_store::workspace::LaneSettings;
 use aetheel_turn::{Judgement, Policies};
 

@@ -21,7 +21,7 @@ use crate::recovery::redeliver::Redelivery;
 use crate::thread;
 use aetheel_model::event::{Event, EventOrigin, Lane, Sequence};
 use aetheel_model::id::{ChannelId, MessageId};
-use aetheel_model::supervisor;
+use aetheel_runtime::supervisor;
 use aetheel_store::workspace::{Journal, JournalEntry, OFFER_SPAN_MS};
 
 /// The number of crashes after which an event is suspected to cause them.

@@ -11,9 +11,9 @@ use super::offers::NoticeKind;
 use super::{EndedTurnRecording, WaitingTurns};
 use crate::Shared;
 use crate::recovery::redeliver::Redelivery;
-use aetheel_model::figures::{self, RolloutResult};
 use aetheel_model::plain::{short_line, with_causes};
 use aetheel_model::rollout::Rollout;
+use aetheel_runtime::figures::{self, RolloutResult};
 use aetheel_store::workspace::{
     MAX_NOTED_DIFFERENCES, NotedDifference, RolloutEnd, RolloutNote, RolloutState,
 };

@@ -37,10 +37,10 @@ use self::offers::NoticeKind;
 use super::deps::DispatcherDeps;
 use super::outlet::Notice;
 use aetheel_model::event::Lane;
-use aetheel_model::figures::{self, RolloutResult};
 use aetheel_model::id::ChannelId;
 use aetheel_model::plain::with_causes;
 use aetheel_model::rollout::Rollout;
+use aetheel_runtime::figures::{self, RolloutResult};
 use aetheel_store::workspace::{RolloutEnd, RolloutNote, RolloutState, Workspace};
 use aetheel_turn::{Backend, Ending, Generation, GuestFailure, RolloutPair, TurnResult};
 

@@ -21,10 +21,10 @@ use crate::questions::planning::Planning;
 use crate::questions::policies::PolicyGate;
 use crate::turn_feed::TurnFeed;
 use aetheel_model::event::{AgentRights, Event, EventKind};
-use aetheel_model::figures;
 use aetheel_model::plain::folded;
 use aetheel_model::prompt::Expansion;
 use aetheel_model::tool_summary::tool_summary;
+use aetheel_runtime::figures;
 use aetheel_store::workspace::LaneSettings;
 use aetheel_turn::{Ending, GuestFailure, TurnRequest, TurnResult};
 

@@ -22,11 +22,11 @@ use aetheel_model::agent::descriptor::Feature;
 use aetheel_model::agent::{
     AgentEventKind, AllowedTools, Ask, AskDecision, AskKey, AskKind, ToolStart, ToolStatus, permits,
 };
-use aetheel_model::figures;
 use aetheel_model::fold::Transcript;
 use aetheel_model::observed::ObservedKind;
 use aetheel_model::plain::one_line;
 use aetheel_model::policy::PolicyRuling;
+use aetheel_runtime::figures;
 use aetheel_store::workspace::PendingSave;
 use aetheel_turn::{Answerer, AskCloseReason, Audience, Backend, DelegatedCall, Judgement};
 

@@ -43,7 +43,7 @@ use super::outlet::handle::ReplyHandle;
 use super::persistence::wait_until_saved;
 use super::recovery::restart::{TurnFollowUp, follow_up_lost_agent};
 use aetheel_model::event::{Event, Lane};
-use aetheel_model::figures;
+use aetheel_runtime::figures;
 use aetheel_store::workspace::{Hook, LostTurn, PendingSave};
 use aetheel_turn::{Steering, StopReason};
 

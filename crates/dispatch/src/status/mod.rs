@@ -32,8 +32,8 @@ use super::outlet::messages;
 use aetheel_model::agent::Safety;
 use aetheel_model::agent::descriptor::{Descriptor, Feature};
 use aetheel_model::event::{Event, Lane};
-use aetheel_model::figures;
 use aetheel_model::permission::reads_only;
+use aetheel_runtime::figures;
 use aetheel_store::workspace::{SessionId, SettingInForce};
 use aetheel_turn::{Backends, Host};
 

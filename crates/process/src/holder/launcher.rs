@@ -198,7 +198,7 @@ impl HeldLauncher {
         self.connection().hello.fences
     }
 
-    /// Sets the time of [`boot_ms`](aetheel_model::lease::boot_ms) at which the holder ends all
+    /// Sets the time of [`boot_ms`](aetheel_runtime::lease::boot_ms) at which the holder ends all
     /// agents, even without a gateway. A later call can extend the time.
     pub fn set_deadline(&self, until_ms: u64) {
         *self.0.until_ms.lock() = Some(until_ms);

@@ -31,7 +31,7 @@ use super::socket::{HolderError, HolderSocket};
 use super::wire::WireLaunchError;
 use crate::tool_relay::ToolRelay;
 use crate::{Custody, Sandbox};
-use aetheel_model::lease::Lease;
+use aetheel_runtime::lease::Lease;
 use aetheel_turn::{Launch, LaunchError};
 
 /// How long a gateway may take to send its hello after it has connected.

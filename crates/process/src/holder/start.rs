@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use super::log;
 use super::program::HolderProgram;
 use crate::{Sandbox, cgroup, descent};
-use aetheel_model::supervisor;
+use aetheel_runtime::supervisor;
 
 /// Variables that a holder gets.
 const VARIABLES: [&str; 9] =

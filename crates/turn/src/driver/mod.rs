@@ -29,9 +29,9 @@ use aetheel_model::agent::{
     AgentEventKind, AgentFailure, AskDecision, AskKey, PromptPart, StartTurn, SteerOutcome,
 };
 use aetheel_model::event::Lane;
-use aetheel_model::figures;
 use aetheel_model::fold::bounded;
 use aetheel_model::plain::counted;
+use aetheel_runtime::figures;
 
 /// Time, in addition to the grace period, that a link has to end a turn it was asked to give up.
 const CUSTODY_TIMEOUT: Duration = Duration::from_secs(15);

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use super::format::{EntryKind, RecordingEntry};
 use super::retention;
-use aetheel_model::figures;
+use aetheel_runtime::figures;
 
 /// Size of the write buffer of a recording, in bytes.
 const BUFFER_BYTES: usize = 64 << 10;

@@ -40,9 +40,9 @@ pub use self::recent::RecordedHandOff;
 pub use self::tail::{MAX_TRIED, RecordingTail, TailError};
 use self::writer::{RecorderMessage, write_all};
 use aetheel_model::agent::{Action, Input, TimedInput};
-use aetheel_model::figures;
 use aetheel_model::redact::Redactor;
-use aetheel_model::supervisor;
+use aetheel_runtime::figures;
+use aetheel_runtime::supervisor;
 
 /// Maximum number of lines of all turns that wait for the disk. Lines that are written ahead count,
 /// but are never dropped.

@@ -21,8 +21,8 @@ use crate::engine::Engine;
 use crate::error::AdmissionError;
 use crate::trust::TrustGate;
 use aetheel_model::extension::{ExtensionDescriptor, ExtensionKind};
-use aetheel_model::figures::{self, ObservedResult};
 use aetheel_model::observed::ObservedEvent;
+use aetheel_runtime::figures::{self, ObservedResult};
 use aetheel_store::disk::RotatingLines;
 use aetheel_turn::TurnObservers;
 

@@ -10,8 +10,8 @@ use crate::bindings::observer::TurnObserver;
 use crate::bindings::observer::exports::aetheel::observer::observer as wit;
 use crate::breaker::Breaker;
 use crate::instance::{Instance, refused};
-use aetheel_model::figures::{self, ObservedResult};
 use aetheel_model::observed::{ObservedEvent, ObservedKind};
+use aetheel_runtime::figures::{self, ObservedResult};
 use aetheel_store::disk::RotatingLines;
 use aetheel_turn::GuestFailure;
 

@@ -11,7 +11,7 @@ use super::loader::ExtensionLoader;
 use super::world::ExtensionWorld;
 use crate::engine::Engine;
 use crate::trust::TrustGate;
-use aetheel_model::supervisor;
+use aetheel_runtime::supervisor;
 
 /// The components of a folder. Dropping it ends the watch.
 pub(super) struct ExtensionSet<E> {

@@ -81,7 +81,7 @@ use aetheel_kit::step_viewer::{ComponentReplay, StepViewer, StepViewerError, Tur
 use aetheel_model::access::{LanePermissions, SignInRequest};
 use aetheel_model::event::{Lane, NewEvent};
 use aetheel_model::id::{ChannelId, MessageId, UserId};
-use aetheel_model::supervisor;
+use aetheel_runtime::supervisor;
 use aetheel_store::workspace::{AuditReader, Shares, SignIns};
 
 /// The largest number of simultaneous connections.

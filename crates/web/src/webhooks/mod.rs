@@ -27,7 +27,7 @@ pub use definitions::{Definitions, WebhookSecrets, faults};
 use super::connection::{BoundedListener, HttpCaller};
 use super::slots::CallerSlots;
 use aetheel_dispatch::Intake;
-use aetheel_model::supervisor;
+use aetheel_runtime::supervisor;
 use aetheel_store::workspace::Deliveries;
 use receive::{IntakeStage, WebhookState};
 use refusals::Refusals;

@@ -20,9 +20,9 @@ use super::refusals::Refusals;
 use super::signature::{self, SignatureFault, WebhookKey};
 use aetheel_dispatch::PromptRefusal;
 use aetheel_model::event::{EventKind, EventOrigin, Lane, NewEvent, Sequence};
-use aetheel_model::figures;
 use aetheel_model::plain::with_causes;
 use aetheel_model::prompt::{WebhookPayload, quote_payload, readable_form};
+use aetheel_runtime::figures;
 use aetheel_store::workspace::{ClaimResult, Webhook, WebhookScheme};
 
 /// Largest body in bytes.

@@ -24,8 +24,8 @@ use self::unconfirmed::UnconfirmedPost;
 use super::context::BotContext;
 use crate::rest::{RestError, Timeouts};
 use aetheel_dispatch::PriorDelivery;
-use aetheel_model::figures;
 use aetheel_model::id::MessageId;
+use aetheel_runtime::figures;
 
 /// A separator in the saved ids of a reply. Another message, such as a question, was posted between
 /// the messages before and after it.

@@ -14,9 +14,9 @@ use crate::delivery::queue::DeliveryTurn;
 use crate::questions::offers;
 use crate::rest::{RestError, Timeouts, Upload};
 use aetheel_dispatch::{AnswerFile, DeliveryError, Offer, TurnAnswer};
-use aetheel_model::figures;
 use aetheel_model::id::UserId;
 use aetheel_model::schedule::is_silent;
+use aetheel_runtime::figures;
 
 /// Maximum number of files of a message (Discord's documentation of uploads, 2026-08).
 const MAX_FILES: usize = 10;

@@ -134,7 +134,7 @@ pub(super) enum HolderRequest {
     End {
         run: String,
     },
-    /// Agents may run until this time of [`boot_ms`](aetheel_model::lease::boot_ms), also without a
+    /// Agents may run until this time of [`boot_ms`](aetheel_runtime::lease::boot_ms), also without a
     /// gateway. A later request can extend the time.
     SetDeadline(u64),
 }

@@ -13,7 +13,7 @@ use super::chain::AuditChain;
 use super::files::{AuditFiles, AuditGap};
 use aetheel_model::audit::{AuditEntry, AuditSink};
 use aetheel_model::redact::Redactor;
-use aetheel_model::supervisor;
+use aetheel_runtime::supervisor;
 
 /// Maximum number of entries that wait for the disk.
 const MAX_WAITING_ENTRIES: usize = 4_096;

@@ -36,7 +36,7 @@ use super::{FileError, Workspace, blocking};
 use crate::disk::{read_ordinary, replace};
 use aetheel_model::event::{Event, Lane, Sequence};
 use aetheel_model::id::{ChannelId, MessageId};
-use aetheel_model::supervisor;
+use aetheel_runtime::supervisor;
 
 /// Maximum size of a journal file of an earlier process, in bytes. Larger files are refused.
 const MAX_JOURNAL_BYTES: u64 = 1 << 30;

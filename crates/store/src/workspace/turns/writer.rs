@@ -13,8 +13,8 @@ use tokio::sync::oneshot;
 
 use super::days::{self, TurnRetention};
 use super::line::TurnLine;
-use aetheel_model::figures;
-use aetheel_model::supervisor;
+use aetheel_runtime::figures;
+use aetheel_runtime::supervisor;
 
 /// Maximum number of lines that wait for the disk.
 const MAX_WAITING_LINES: usize = 2_000;

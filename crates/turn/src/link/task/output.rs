@@ -11,7 +11,7 @@ use aetheel_model::agent::descriptor::StderrNoise;
 use aetheel_model::agent::{
     AgentFailure, AgentLine, Exit, Exited, FailureKind, Input, ProcKey, TimedInput,
 };
-use aetheel_model::figures;
+use aetheel_runtime::figures;
 
 impl LinkTask {
     /// Handles an event of a process, and further events that have already arrived.

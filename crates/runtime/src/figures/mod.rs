@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use metrics::{counter, gauge, histogram};
 
 pub use self::guests::{GuestFigures, OpenGuest, render as render_guests};
-use crate::event::EventKind;
+use aetheel_model::event::EventKind;
 
 /// The type of a metric in Prometheus.
 #[derive(Clone, Copy, Debug, PartialEq)]

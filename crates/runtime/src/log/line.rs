@@ -18,7 +18,7 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFi
 use tracing_subscriber::registry::LookupSpan;
 
 use super::flood::{Flood, LineDecision};
-use aetheel_model::figures;
+use crate::figures;
 
 /// Note on the last line before similar ones are omitted.
 const LEFT_OUT: &str = "more lines like this are left out for up to a minute";

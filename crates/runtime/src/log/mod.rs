@@ -6,8 +6,6 @@
 //! `tests/gateway/logs.rs`.
 //!
 //! [`faults`] reports problems that occur before there is a log, or in commands that have none.
-//!
-//! A crate of its own, because the gateway and the holder are two programs.
 
 pub mod faults;
 mod flood;
