@@ -8,7 +8,6 @@ use clap::{Subcommand, ValueEnum};
 use super::Common;
 use crate::agent::{Mode, Safety};
 use crate::id::ChannelId;
-use crate::oci::ArtifactReference;
 
 /// Parses a value with the name that the contract gives it.
 fn word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
@@ -269,7 +268,7 @@ pub enum BackendCommand {
         /// Install exactly the versions that backends.lock.md names
         #[arg(long, conflicts_with = "component")]
         locked: bool,
-        /// Read from a folder that `mirror` wrote instead of a registry
+        /// Read from a folder with the OCI image layout instead of a registry
         #[arg(long, value_name = "FOLDER")]
         from: Option<PathBuf>,
         /// Install what a tag names now, although backends.lock.md has another version of it
@@ -284,30 +283,6 @@ pub enum BackendCommand {
         /// Send it to all machines of the cluster too; each installs it by its own rules
         #[arg(long)]
         all_nodes: bool,
-    },
-    /// Store a backend in a registry, with its signature and cases
-    Publish {
-        /// Settings shared by all commands.
-        #[command(flatten)]
-        common: Common,
-        /// File of the backend
-        #[arg(value_name = "FILE")]
-        component: PathBuf,
-        /// Its new reference: `oci://HOST/NAME:TAG`
-        reference: ArtifactReference,
-        /// Let the tag name this version, although it names another one now
-        #[arg(long)]
-        replace: bool,
-    },
-    /// Copy backends from registries into a folder, for machines without a network
-    Mirror {
-        /// Settings shared by all commands.
-        #[command(flatten)]
-        common: Common,
-        /// Folder with the OCI image layout; created if it is missing
-        folder: PathBuf,
-        /// The backends; by default all of backends.lock.md
-        references: Vec<ArtifactReference>,
     },
     /// Show the capabilities of a backend that were not accepted yet, and accept them; a running
     /// gateway then loads it

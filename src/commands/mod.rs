@@ -118,16 +118,6 @@ pub fn run(cli: Cli) -> u8 {
             let wish = backend::install::InstallOptions { pin, yes, all_nodes, follow_tag };
             block_on(backend::install::run(settings, component, from, wish))
         }),
-        CliCommand::Backend(BackendCommand::Publish { common, component, reference, replace }) => {
-            with_sound_settings(&common, |settings| {
-                block_on(backend::publish::run(&settings, &component, &reference, replace))
-            })
-        }
-        CliCommand::Backend(BackendCommand::Mirror { common, folder, references }) => {
-            with_sound_settings(&common, |settings| {
-                block_on(backend::mirror::run(&settings, &folder, references))
-            })
-        }
         CliCommand::Backend(BackendCommand::Approve { common, name, yes }) => {
             with_sound_settings(&common, |settings| {
                 block_on(backend::approve::run(settings, name, yes))

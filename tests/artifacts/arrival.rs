@@ -4,19 +4,18 @@
 use std::fs;
 use std::io::Cursor;
 
-use aetheel::oci::{ArtifactInput, BackendArtifact, pack_cases};
 use minisign::KeyPair;
 
-use super::{done, file, installation, mini, publish, publish_with_cases, refused, run};
+use super::{done, file, installation, mini, push_with_cases, refused};
 use crate::support::built;
-use crate::support::oci_registry::OciRegistry;
+use crate::support::oci_registry::{OciRegistry, push};
 use crate::support::program::Installation;
 
 #[tokio::test]
-async fn a_published_backend_arrives_with_its_cases_and_shows_what_it_was_proven_with() {
+async fn a_pushed_backend_arrives_with_its_cases_and_shows_what_it_was_proven_with() {
     let registry = OciRegistry::start();
     let author = Installation::new();
-    let published = publish_with_cases(&author, &registry).await;
+    let published = push_with_cases(&author, &registry).await;
     let tag = registry.reference("team/gemini:0.1");
     assert!(published.starts_with(&format!("{tag}@sha256:")), "{published}");
 
@@ -65,30 +64,14 @@ async fn a_published_backend_arrives_with_its_cases_and_shows_what_it_was_proven
 async fn a_component_that_fails_a_case_on_arrival_changes_nothing() {
     let registry = OciRegistry::start();
     let author = Installation::new();
-    publish_with_cases(&author, &registry).await;
+    push_with_cases(&author, &registry).await;
     let cases = author.path("project/gemini.cases");
     let actions = cases.join("plain.actions.jsonl");
     let text = fs::read_to_string(&actions).unwrap();
     fs::write(&actions, text.replacen("MOCK ANSWER", "OTHER ANSWER", 1)).unwrap();
 
-    // The author cannot publish it.
     let project = author.path("project/gemini.wasm").display().to_string();
-    let ended = run(&author, &["publish", &project, &registry.reference("gemini:2")]).await;
-    assert_eq!(ended.code, 1, "{}", ended.stderr);
-    assert!(ended.stderr.contains("plain.jsonl"), "{}", ended.stderr);
-
-    // Somebody who does it all the same reaches nothing.
-    let reference = registry.reference("gemini:3").parse().unwrap();
-    let input = ArtifactInput {
-        file: "gemini.wasm".to_owned(),
-        component: built("gemini.wasm").into(),
-        signature: None,
-        cases: Some(pack_cases(&cases).unwrap().into()),
-        exports: Vec::new(),
-        imports: Vec::new(),
-    };
-    let artifact = BackendArtifact::pack(&input, 48 << 20).unwrap();
-    artifact.push(&reference, None, false).await.unwrap();
+    push(&project, &registry.reference("gemini:3")).await;
     let operator = Installation::new();
     let errors = refused(&operator, &["install", &registry.reference("gemini:3")], 1).await;
     assert!(errors.contains("fails a recording of its own"), "{errors}");
@@ -102,7 +85,7 @@ async fn a_version_with_more_permissions_is_not_installed_before_they_are_accept
     let operator = installation();
     for (version, passes) in [("1.0.0", &[][..]), ("2.0.0", &["MINI_KEY"])] {
         let file = file(&operator, version, &mini(version, passes).build());
-        publish(&operator, &file, &registry.reference(&format!("mini:{version}"))).await;
+        push(&file, &registry.reference(&format!("mini:{version}"))).await;
     }
     let first = done(&operator, &["install", &registry.reference("mini:1.0.0")]).await;
     assert!(first.contains("proven with no version of its agent"), "{first}");
@@ -125,12 +108,12 @@ async fn with_trust_in_signatures_the_signature_must_travel_along_and_fit() {
         .with("BACKEND_SIGNERS", &keys.pk.to_base64());
     let component = mini("1.0.0", &[]).build();
     let path = file(&operator, "project", &component);
-    publish(&operator, &path, &registry.reference("mini:unsigned")).await;
+    push(&path, &registry.reference("mini:unsigned")).await;
     let other = sign(b"other bytes").into_string();
     fs::write(format!("{path}.minisig"), other).unwrap();
-    publish(&operator, &path, &registry.reference("mini:wrong")).await;
+    push(&path, &registry.reference("mini:wrong")).await;
     fs::write(format!("{path}.minisig"), sign(&component).into_string()).unwrap();
-    publish(&operator, &path, &registry.reference("mini:signed")).await;
+    push(&path, &registry.reference("mini:signed")).await;
 
     let errors = refused(&operator, &["install", &registry.reference("mini:unsigned")], 1).await;
     assert!(errors.contains("came without a signature"), "{errors}");
@@ -158,7 +141,7 @@ async fn a_disk_that_is_full_while_the_backend_arrives_changes_nothing() {
     component.pages = 4;
     let path = file(&operator, "project", &component.build());
     let reference = registry.reference("mini:1");
-    publish(&operator, &path, &reference).await;
+    push(&path, &reference).await;
     let before = super::state(&operator);
     // A limit on the size of files simulates a full disk: 40 blocks of 512 bytes.
     let line = format!("ulimit -f 40; exec \"$0\" backend install {reference}");

@@ -4,8 +4,8 @@ use std::fs;
 
 use aetheel::oci::BlobDigest;
 
-use super::{digest_of, done, file, installation, mini, publish, refused, run};
-use crate::support::oci_registry::OciRegistry;
+use super::{digest_of, done, file, installation, mini, refused};
+use crate::support::oci_registry::{OciRegistry, push};
 
 #[tokio::test]
 async fn a_new_machine_installs_exactly_the_locked_versions() {
@@ -13,11 +13,11 @@ async fn a_new_machine_installs_exactly_the_locked_versions() {
     let (first, second) = (installation(), installation());
     let old = mini("1.0.0", &[]).build();
     let path = file(&first, "project", &old);
-    let published = publish(&first, &path, &registry.reference("mini:stable")).await;
+    let published = push(&path, &registry.reference("mini:stable")).await;
     done(&first, &["install", &registry.reference("mini:stable")]).await;
     // The tag moves on, the lock file does not.
     let path = file(&first, "project", &mini("2.0.0", &[]).build());
-    done(&first, &["publish", &path, &registry.reference("mini:stable"), "--replace"]).await;
+    push(&path, &registry.reference("mini:stable")).await;
 
     let lock = first.path("config/backends.lock.md");
     fs::copy(lock, second.path("config/backends.lock.md")).unwrap();
@@ -49,7 +49,7 @@ async fn a_version_that_was_rolled_back_is_not_installed_again_from_the_lock_fil
     for (version, bytes) in [("1", old.clone()), ("2", mini("2.0.0", &[]).build())] {
         let path = file(&operator, version, &bytes);
         let tag = registry.reference(&format!("mini:{version}"));
-        publish(&operator, &path, &tag).await;
+        push(&path, &tag).await;
         done(&operator, &["install", &tag]).await;
     }
     let said = done(&operator, &["rollback", "mini"]).await;
@@ -65,14 +65,10 @@ async fn a_tag_that_moved_is_shown_and_not_followed_silently() {
     let operator = installation();
     let tag = registry.reference("mini:stable");
     let path = file(&operator, "1", &mini("1.0.0", &[]).build());
-    let old = publish(&operator, &path, &tag).await;
+    let old = push(&path, &tag).await;
     done(&operator, &["install", &tag]).await;
     let path = file(&operator, "2", &mini("2.0.0", &[]).build());
-    let ended = run(&operator, &["publish", &path, &tag]).await;
-    assert_eq!(ended.code, 1, "{}", ended.stderr);
-    let taken = format!("{tag} is already the version {}", digest_of(&old));
-    assert!(ended.stderr.contains(&taken), "{}", ended.stderr);
-    done(&operator, &["publish", &path, &tag, "--replace"]).await;
+    push(&path, &tag).await;
 
     let errors = refused(&operator, &["install", &tag, "--yes"], 1).await;
     for part in ["now, but backends.lock.md has", digest_of(&old), "--follow-tag", &old] {
@@ -94,45 +90,42 @@ async fn a_machine_without_a_network_installs_the_same_digests_from_a_folder() {
     let component = mini("1.0.0", &[]).build();
     let path = file(&online, "project", &component);
     let tag = registry.reference("mini:1");
-    let published = publish(&online, &path, &tag).await;
+    let published = push(&path, &tag).await;
     done(&online, &["install", &tag]).await;
-    let folder = online.path("mirror");
-    let mirror = folder.display().to_string();
-    let said = done(&online, &["mirror", &mirror]).await;
-    assert_eq!(said, format!("copied {published}\n"));
-    // Copying again, by the tag, changes nothing.
-    let index = fs::read(folder.join("index.json")).unwrap();
-    done(&online, &["mirror", &mirror, &tag]).await;
-    assert_eq!(fs::read(folder.join("index.json")).unwrap(), index);
-    let marker = fs::read_to_string(folder.join("oci-layout")).unwrap();
-    assert!(marker.contains("\"imageLayoutVersion\": \"1.0.0\""), "{marker}");
-    for blob in fs::read_dir(folder.join("blobs/sha256")).unwrap().flatten() {
-        let digest = BlobDigest::of(&fs::read(blob.path()).unwrap());
-        assert_eq!(digest.hex(), blob.file_name().to_str().unwrap());
-    }
-    drop(registry);
-
-    let errors = refused(&offline, &["install", &tag], 69).await;
-    assert!(errors.contains("cannot be reached"), "{errors}");
-    let said = done(&offline, &["install", &tag, "--from", &mirror]).await;
+    let folder = online.path("layout");
+    let layout = folder.display().to_string();
+    registry.copy_to_layout(&published, tag.strip_prefix("oci://").unwrap(), &folder);
+    let said = done(&offline, &["install", &tag, "--from", &layout]).await;
     assert!(said.contains(digest_of(&published)), "{said}");
     assert_eq!(fs::read(offline.backend("mini")).unwrap(), component);
     fs::remove_file(offline.backend("mini")).unwrap();
-    done(&offline, &["install", "--locked", "--from", &mirror]).await;
+    done(&offline, &["install", "--locked", "--from", &layout]).await;
     assert_eq!(fs::read(offline.backend("mini")).unwrap(), component);
+
+    // A program may name the artifact otherwise in the folder. The digest is the same.
+    registry.copy_to_layout(&published, "1", &folder);
+    drop(registry);
+    fs::remove_file(offline.backend("mini")).unwrap();
+    done(&offline, &["install", "--locked", "--from", &layout]).await;
+    done(&offline, &["install", &published, "--from", &layout]).await;
+    let errors = refused(&offline, &["install", &tag, "--from", &layout], 64).await;
+    assert!(errors.contains("name it by its digest"), "{errors}");
+
+    let errors = refused(&offline, &["install", &tag], 69).await;
+    assert!(errors.contains("cannot be reached"), "{errors}");
 
     // The folder is checked like a registry.
     let other = tag.replace("mini:1", "other:1");
-    let errors = refused(&offline, &["install", &other, "--from", &mirror], 64).await;
+    let errors = refused(&offline, &["install", &other, "--from", &layout], 64).await;
     assert!(errors.contains("does not contain"), "{errors}");
     let blob = folder.join("blobs/sha256").join(BlobDigest::of(&component).hex());
     let mut bytes = component.clone();
     *bytes.last_mut().unwrap() ^= 1;
     fs::write(&blob, &bytes).unwrap();
-    let errors = refused(&offline, &["install", &published, "--from", &mirror], 1).await;
+    let errors = refused(&offline, &["install", &published, "--from", &layout], 1).await;
     assert!(errors.contains("the content has the digest"), "{errors}");
     let errors = refused(&offline, &["install", &tag, "--from", "/nowhere"], 64).await;
     assert!(errors.contains("cannot read /nowhere/oci-layout"), "{errors}");
-    let errors = refused(&offline, &["install", "mini.wasm", "--from", &mirror], 64).await;
+    let errors = refused(&offline, &["install", "mini.wasm", "--from", &layout], 64).await;
     assert!(errors.contains("--from needs a reference"), "{errors}");
 }

@@ -5,8 +5,8 @@ use std::fs;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-use super::{done, file, installation, mini, publish, refused, run};
-use crate::support::oci_registry::{OciRegistry, PASSWORD, USER};
+use super::{done, file, installation, mini, refused, run};
+use crate::support::oci_registry::{OciRegistry, PASSWORD, USER, push};
 
 #[tokio::test]
 async fn a_registry_with_a_login_is_used_with_credentials_that_appear_nowhere() {
@@ -14,14 +14,13 @@ async fn a_registry_with_a_login_is_used_with_credentials_that_appear_nowhere() 
     let tag = registry.reference("mini:1");
     let operator = installation();
     let path = file(&operator, "project", &mini("1.0.0", &[]).build());
-    let ended = run(&operator, &["publish", &path, &tag]).await;
-    assert_eq!(ended.code, 69, "{}", ended.stderr);
+    push(&path, &tag).await;
+    let errors = refused(&operator, &["install", &tag], 69).await;
     for part in [&registry.host(), "status 401", "set REGISTRY_KEY to USER:PASSWORD@HOST"] {
-        assert!(ended.stderr.contains(part), "{part}: {}", ended.stderr);
+        assert!(errors.contains(part), "{part}: {errors}");
     }
     let key = format!("{USER}:{PASSWORD}@{}", registry.host());
     let operator = operator.with("REGISTRY_KEY", &key);
-    publish(&operator, &path, &tag).await;
     let ended = run(&operator, &["install", &tag, "-vv"]).await;
     assert_eq!(ended.code, 0, "{}", ended.stderr);
 

@@ -1,4 +1,4 @@
-//! Backends travel through OCI registries and mirrored folders, with the real program. The registry
+//! Backends travel through OCI registries and folders with the OCI image layout, with the real program. The registry
 //! is the reference implementation; hostile registries are servers of the tests.
 
 mod arrival;
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::support::built;
 use crate::support::guests::Wat;
-use crate::support::oci_registry::OciRegistry;
+use crate::support::oci_registry::{OciRegistry, push};
 use crate::support::program::{Ended, Installation};
 
 /// Returns a component of the backend `mini`, which asks for these variables.
@@ -71,15 +71,8 @@ fn file(installation: &Installation, folder: &str, component: &[u8]) -> String {
     path.display().to_string()
 }
 
-/// Publishes a component and returns its reference with the digest.
-async fn publish(installation: &Installation, file: &str, reference: &str) -> String {
-    let said = done(installation, &["publish", file, reference]).await;
-    let published = said.lines().find_map(|line| line.strip_prefix("published as "));
-    published.unwrap_or_else(|| panic!("{said}")).to_owned()
-}
-
-/// Publishes a shipped backend with two of its cases.
-async fn publish_with_cases(installation: &Installation, registry: &OciRegistry) -> String {
+/// Pushes a shipped backend with two of its cases.
+async fn push_with_cases(installation: &Installation, registry: &OciRegistry) -> String {
     fs::create_dir_all(installation.path("project/gemini.cases")).unwrap();
     let component = installation.path("project/gemini.wasm");
     fs::write(&component, built("gemini.wasm")).unwrap();
@@ -91,8 +84,7 @@ async fn publish_with_cases(installation: &Installation, registry: &OciRegistry)
                 .unwrap();
         }
     }
-    publish(installation, &component.display().to_string(), &registry.reference("team/gemini:0.1"))
-        .await
+    push(&component.display().to_string(), &registry.reference("team/gemini:0.1")).await
 }
 
 /// Returns the digest at the end of a reference.

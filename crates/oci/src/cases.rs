@@ -1,16 +1,15 @@
-//! Packs the cases of a component into one blob, and unpacks them.
+//! Unpacks the cases of a component.
 //!
-//! The blob is a gzip-compressed tar archive. Its publisher may be hostile: only regular
+//! They are one blob: a gzip-compressed tar archive. Its publisher may be hostile: only regular
 //! `*.jsonl` files with plain relative names are written, into an empty folder, and their number
 //! and total size are limited.
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, Read, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Component, Path, PathBuf};
 
 use flate2::read::GzDecoder;
-use flate2::{Compression, GzBuilder};
-use tar::{Archive, Builder, EntryType, Header};
+use tar::{Archive, EntryType};
 
 use aetheel_model::plain::one_line;
 
@@ -27,18 +26,9 @@ const EXTENSION: &str = "jsonl";
 /// Bytes of an archive that are not content of files: at most two blocks for each file, and the end.
 const MAX_OVERHEAD_BYTES: u64 = (2 * MAX_FILES as u64 + 32) * 512;
 
-/// The reason why cases cannot be packed or unpacked.
+/// The reason why cases cannot be unpacked.
 #[derive(Debug, thiserror::Error)]
 pub enum CasesError {
-    /// A file cannot be read.
-    #[error("cannot read {}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        #[source]
-        error: io::Error,
-    },
     /// A file cannot be written.
     #[error("cannot write {}", path.display())]
     Write {
@@ -63,61 +53,6 @@ pub enum CasesError {
     /// The files are too large.
     #[error("the cases have more than {} MiB", MAX_UNPACKED_BYTES >> 20)]
     TooLarge,
-}
-
-/// Packs all recordings and expected actions of a folder and of its subfolders. The same files
-/// always give the same bytes. Blocks.
-///
-/// # Errors
-/// [`CasesError`] if a file cannot be read or the limits are exceeded.
-pub fn pack(folder: &Path) -> Result<Vec<u8>, CasesError> {
-    let mut files = Vec::new();
-    collect(folder, Path::new(""), &mut files)?;
-    files.sort();
-    let (compressed, mut total) =
-        (GzBuilder::new().mtime(0).write(Vec::new(), Compression::best()), 0);
-    let mut archive = Builder::new(compressed);
-    for name in &files {
-        let path = folder.join(name);
-        let content = fs::read(&path).map_err(|error| CasesError::Read { path, error })?;
-        total += content.len() as u64;
-        if total > MAX_UNPACKED_BYTES {
-            return Err(CasesError::TooLarge);
-        }
-        let mut header = Header::new_ustar();
-        header.set_path(name).map_err(|_| CasesError::Name(one_line(&name.to_string_lossy())))?;
-        header.set_size(content.len() as u64);
-        header.set_mode(0o644);
-        header.set_mtime(0);
-        header.set_cksum();
-        archive.append(&header, &content[..]).map_err(CasesError::Damaged)?;
-    }
-    archive.into_inner().and_then(flate2::write::GzEncoder::finish).map_err(CasesError::Damaged)
-}
-
-fn collect(folder: &Path, below: &Path, files: &mut Vec<PathBuf>) -> Result<(), CasesError> {
-    let path = folder.join(below);
-    let unreadable = |error| CasesError::Read { path: path.clone(), error };
-    for entry in fs::read_dir(&path).map_err(unreadable)? {
-        let entry = entry.map_err(unreadable)?;
-        let (kind, name) = (entry.file_type().map_err(unreadable)?, below.join(entry.file_name()));
-        if kind.is_dir() {
-            collect(folder, &name, files)?;
-        } else if name.extension().is_some_and(|extension| extension == EXTENSION) {
-            let shown = || one_line(&name.to_string_lossy());
-            if !kind.is_file() {
-                return Err(CasesError::NotAFile(shown()));
-            }
-            if checked_name(&name).is_none() {
-                return Err(CasesError::Name(shown()));
-            }
-            if files.len() == MAX_FILES {
-                return Err(CasesError::TooMany);
-            }
-            files.push(name);
-        }
-    }
-    Ok(())
 }
 
 /// Unpacks cases into an empty folder and returns the number of files. Blocks.
@@ -178,6 +113,9 @@ fn checked_name(name: &Path) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use flate2::{Compression, GzBuilder};
+    use tar::{Builder, Header};
+
     use super::*;
 
     fn packed(entries: &[(&str, EntryType, &[u8])]) -> Vec<u8> {
@@ -199,20 +137,16 @@ mod tests {
     }
 
     #[test]
-    fn cases_are_unpacked_as_they_were_packed() {
-        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        for (name, text) in
-            [("a.jsonl", "1"), ("a.actions.jsonl", "2"), ("live/b.jsonl", "3"), ("README.md", "4")]
-        {
-            fs::create_dir_all(from.path().join("live")).unwrap();
-            fs::write(from.path().join(name), text).unwrap();
-        }
-        let blob = pack(from.path()).unwrap();
-        assert_eq!(pack(from.path()).unwrap(), blob, "packing depends on nothing but the files");
+    fn cases_are_unpacked_with_their_folders_and_overwrite_nothing() {
+        let to = tempfile::tempdir().unwrap();
+        let file = EntryType::Regular;
+        let blob = packed(&[
+            ("a.jsonl", file, b"1"),
+            ("a.actions.jsonl", file, b"2"),
+            ("live/b.jsonl", file, b"3"),
+        ]);
         assert_eq!(unpack(&blob, to.path()).unwrap(), 3);
         assert_eq!(fs::read_to_string(to.path().join("live/b.jsonl")).unwrap(), "3");
-        assert!(!to.path().join("README.md").exists());
-        // A file is never overwritten.
         assert!(matches!(unpack(&blob, to.path()), Err(CasesError::Write { .. })));
     }
 

@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use reqwest::header::{ACCEPT, HeaderMap, LOCATION, WWW_AUTHENTICATE};
-use reqwest::{Client, Method, Response, StatusCode, Url, redirect};
+use reqwest::header::{ACCEPT, LOCATION, WWW_AUTHENTICATE};
+use reqwest::{Client, Response, StatusCode, Url, redirect};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use tokio::sync::Mutex;
@@ -35,13 +35,6 @@ const MAX_DETAIL_CHARS: usize = 300;
 const DOCKER_HUB: &str = "https://registry-1.docker.io";
 const DOCKER_TOKENS: &str = "https://auth.docker.io";
 
-/// The rights that a client needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Access {
-    Pull,
-    Push,
-}
-
 /// The value of the header `Authorization`.
 #[derive(Clone)]
 enum Authorization {
@@ -54,22 +47,8 @@ pub struct RegistryClient {
     http: Client,
     reference: ArtifactReference,
     base: Url,
-    access: Access,
     login: Option<RegistryLogin>,
     authorization: Mutex<Option<Authorization>>,
-}
-
-/// A request without its address.
-pub(crate) struct Call {
-    pub(crate) method: Method,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
-}
-
-impl Call {
-    pub(crate) fn new(method: Method) -> Self {
-        Self { method, headers: HeaderMap::new(), body: Bytes::new() }
-    }
 }
 
 /// The answer of the token service.
@@ -100,14 +79,6 @@ impl RegistryClient {
         reference: &ArtifactReference,
         login: Option<RegistryLogin>,
     ) -> Result<Self, OciError> {
-        Self::with_access(reference, login, Access::Pull)
-    }
-
-    pub(crate) fn with_access(
-        reference: &ArtifactReference,
-        login: Option<RegistryLogin>,
-        access: Access,
-    ) -> Result<Self, OciError> {
         let registry = reference.registry();
         let [local, remote] = &*HTTP;
         let (scheme, http) = if reference.is_local() { ("http", local) } else { ("https", remote) };
@@ -116,15 +87,11 @@ impl RegistryClient {
         let base = Url::parse(&format!("{scheme}://{registry}/v2/"))
             .map_err(|error| refused(error.to_string()))?;
         let reference = reference.clone();
-        Ok(Self { http, reference, base, access, login, authorization: Mutex::new(None) })
-    }
-
-    pub(crate) fn reference(&self) -> &ArtifactReference {
-        &self.reference
+        Ok(Self { http, reference, base, login, authorization: Mutex::new(None) })
     }
 
     /// Returns the address of a part of the artifact, such as `blobs/sha256:…`.
-    pub(crate) fn address(&self, part: &str) -> Result<Url, OciError> {
+    fn address(&self, part: &str) -> Result<Url, OciError> {
         let path = format!("{}/{part}", self.reference.name());
         self.base.join(&path).map_err(|error| self.sign_in(error.to_string()))
     }
@@ -136,18 +103,15 @@ impl RegistryClient {
         accept: &str,
         limit: u64,
     ) -> Result<Bytes, OciError> {
-        let mut call = Call::new(Method::GET);
-        let accept = accept.parse().expect("media types are ASCII");
-        call.headers.insert(ACCEPT, accept);
-        let answer = self.send(&call, self.address(part)?).await?;
-        let answer = self.expect(answer, StatusCode::OK).await?;
+        let answer = self.send(self.address(part)?, accept).await?;
+        let answer = self.expect_ok(answer).await?;
         self.body(answer, limit).await
     }
 
-    /// Sends a request, signs in if the registry asks for it, and follows redirects of `GET` and
-    /// `HEAD`. Credentials are sent only to the registry itself.
-    pub(crate) async fn send(&self, call: &Call, address: Url) -> Result<Response, OciError> {
-        let answer = self.follow(call, address.clone()).await?;
+    /// Sends a request, signs in if the registry asks for it, and follows redirects. Credentials are
+    /// sent only to the registry itself.
+    async fn send(&self, address: Url, accept: &str) -> Result<Response, OciError> {
+        let answer = self.follow(address.clone(), accept).await?;
         if answer.status() != StatusCode::UNAUTHORIZED || !self.is_registry(answer.url()) {
             return Ok(answer);
         }
@@ -155,17 +119,13 @@ impl RegistryClient {
         let Some(challenge) = challenge.and_then(Challenge::parse) else { return Ok(answer) };
         let Some(authorization) = self.sign_in_by(challenge).await? else { return Ok(answer) };
         *self.authorization.lock().await = Some(authorization);
-        self.follow(call, address).await
+        self.follow(address, accept).await
     }
 
-    async fn follow(&self, call: &Call, mut address: Url) -> Result<Response, OciError> {
+    async fn follow(&self, mut address: Url, accept: &str) -> Result<Response, OciError> {
         for _ in 0..=MAX_REDIRECTS {
             self.check(&address)?;
-            let mut request = self
-                .http
-                .request(call.method.clone(), address.clone())
-                .headers(call.headers.clone())
-                .body(call.body.clone());
+            let mut request = self.http.get(address.clone()).header(ACCEPT, accept);
             if self.is_registry(&address) {
                 request = match &*self.authorization.lock().await {
                     Some(Authorization::Basic(login)) => {
@@ -178,8 +138,7 @@ impl RegistryClient {
                 };
             }
             let answer = request.send().await.map_err(|error| self.unreachable(error))?;
-            let is_read = matches!(call.method, Method::GET | Method::HEAD);
-            if !is_read || !answer.status().is_redirection() {
+            if !answer.status().is_redirection() {
                 return Ok(answer);
             }
             let target = answer.headers().get(LOCATION).and_then(|target| target.to_str().ok());
@@ -193,7 +152,7 @@ impl RegistryClient {
 
     /// Refuses addresses to which nothing may be sent: without TLS, only a registry on this machine
     /// may refer to this machine.
-    pub(crate) fn check(&self, address: &Url) -> Result<(), OciError> {
+    fn check(&self, address: &Url) -> Result<(), OciError> {
         let is_local = self.reference.is_local() && address.host_str().is_some_and(is_loopback);
         match address.scheme() {
             "https" => Ok(()),
@@ -225,11 +184,7 @@ impl RegistryClient {
         let mut address = Url::parse(&realm)
             .map_err(|_| self.sign_in("it names an invalid token service".to_owned()))?;
         self.check(&address)?;
-        let actions = match self.access {
-            Access::Pull => "pull",
-            Access::Push => "pull,push",
-        };
-        let scope = format!("repository:{}:{actions}", self.reference.name());
+        let scope = format!("repository:{}:pull", self.reference.name());
         address.query_pairs_mut().append_pair("scope", &scope);
         if let Some(service) = service {
             address.query_pairs_mut().append_pair("service", &service);
@@ -249,7 +204,7 @@ impl RegistryClient {
                 one_line(&host)
             )));
         }
-        let answer = self.expect(answer, StatusCode::OK).await?;
+        let answer = self.expect_ok(answer).await?;
         let text = self.body(answer, MAX_TEXT_BYTES).await?;
         let form: Option<TokenForm> = serde_json::from_slice(&text).ok();
         let token = form.and_then(|form| form.token.or(form.access_token));
@@ -258,14 +213,10 @@ impl RegistryClient {
         Ok(Some(Authorization::Bearer(token.into())))
     }
 
-    /// Returns the answer if it has this status, and otherwise the registry's own words.
-    pub(crate) async fn expect(
-        &self,
-        answer: Response,
-        wanted: StatusCode,
-    ) -> Result<Response, OciError> {
+    /// Returns the answer if its status is 200, and otherwise the registry's own words.
+    async fn expect_ok(&self, answer: Response) -> Result<Response, OciError> {
         let status = answer.status();
-        if status == wanted {
+        if status == StatusCode::OK {
             return Ok(answer);
         }
         let text = self.body(answer, MAX_TEXT_BYTES).await.unwrap_or_default();

@@ -1,10 +1,10 @@
-//! The reasons why an artifact cannot be fetched or stored.
+//! The reasons why an artifact cannot be fetched.
 
 use crate::digest::BlobDigest;
 use crate::layout::LayoutError;
 use crate::manifest::ManifestError;
 
-/// The reason why an artifact cannot be fetched or stored. No text contains credentials.
+/// The reason why an artifact cannot be fetched. No text contains credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum OciError {
     /// The registry did not answer, or broke off.
@@ -67,14 +67,6 @@ pub enum OciError {
         /// The digest of the bytes that came.
         got: BlobDigest,
     },
-    /// The tag of a new version is already that of another one.
-    #[error("{reference} is already the version {taken}")]
-    TagTaken {
-        /// The reference with the tag.
-        reference: String,
-        /// The digest of the other version.
-        taken: BlobDigest,
-    },
     /// The manifest does not describe a backend.
     #[error("{reference}: {source}")]
     Manifest {
@@ -111,18 +103,11 @@ impl OciError {
             Self::TooLarge { .. } | Self::WrongDigest { .. } => {
                 "do not trust this content; ask who runs the registry"
             }
-            Self::TagTaken { .. } => "publish it under a new tag, or add `--replace`",
             Self::Manifest { source: ManifestError::TooLarge { .. }, .. } => {
                 "do not use it, or raise the limit of the component with COMPONENT_LIMIT_BYTES"
             }
-            Self::Manifest { .. } => "publish backends with `aetheel backend publish`",
+            Self::Manifest { .. } => "push it with the media types that docs/kit.md lists",
             Self::Layout(error) => error.hint(),
         }
-    }
-}
-
-impl From<ManifestError> for OciError {
-    fn from(source: ManifestError) -> Self {
-        Self::Manifest { reference: "the new artifact".to_owned(), source }
     }
 }

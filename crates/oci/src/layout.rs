@@ -3,23 +3,20 @@
 //! A folder has `oci-layout`, `index.json` with an entry for each artifact, and `blobs/sha256/` with
 //! everything else. Each entry has the reference of its artifact as an annotation.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use aetheel_store::disk::{WORLD_READABLE_MODE, read_ordinary, replace_for};
+use aetheel_store::disk::read_ordinary;
 
-use crate::artifact::BackendArtifact;
 use crate::digest::BlobDigest;
-use crate::manifest::{BlobDescriptor, MANIFEST_TYPE, MAX_MANIFEST_BYTES};
+use crate::manifest::{BlobDescriptor, MAX_MANIFEST_BYTES};
 use crate::reference::ArtifactReference;
 
 const LAYOUT_FILE: &str = "oci-layout";
 const INDEX_FILE: &str = "index.json";
-const LAYOUT_VERSION: &str = "1.0.0";
 /// The annotation with the reference of an artifact.
 const REF_NAME: &str = "org.opencontainers.image.ref.name";
 /// Maximum size of the index, in bytes.
@@ -31,15 +28,6 @@ pub enum LayoutError {
     /// A file cannot be read.
     #[error("cannot read {}", path.display())]
     Read {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        #[source]
-        error: io::Error,
-    },
-    /// A file cannot be written.
-    #[error("cannot write {}", path.display())]
-    Write {
         /// The file.
         path: PathBuf,
         /// The system's error.
@@ -68,26 +56,23 @@ impl LayoutError {
     pub(crate) fn hint(&self) -> &'static str {
         match self {
             Self::Read { .. } | Self::Invalid { .. } => {
-                "name a folder that `aetheel backend mirror` wrote"
+                "name a folder with the OCI image layout, which `oras copy --to-oci-layout` writes"
             }
-            Self::Write { .. } => "check the permissions and the free space of the folder",
             Self::Missing { .. } => {
-                "add it with `aetheel backend mirror` on a machine with a network"
+                "copy it into the folder with `oras copy --to-oci-layout`, and name it by its digest"
             }
         }
     }
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct LayoutMarker {
     image_layout_version: String,
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Deserialize)]
 struct LayoutIndex {
-    schema_version: u32,
     manifests: Vec<BlobDescriptor>,
 }
 
@@ -109,52 +94,6 @@ impl LayoutFolder {
             return Err(LayoutError::Invalid { path: path.join(LAYOUT_FILE), reason });
         }
         Ok(Self { path: path.to_owned(), index: parse(&path.join(INDEX_FILE))? })
-    }
-
-    /// Opens a folder, and creates an empty one if it is missing or has no files. Blocks.
-    ///
-    /// # Errors
-    /// [`LayoutError`] if the folder has other files, or cannot be written.
-    pub fn open_or_create(path: &Path) -> Result<Self, LayoutError> {
-        let is_empty = match fs::read_dir(path) {
-            Ok(mut files) => files.next().is_none(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
-            Err(error) => return Err(LayoutError::Read { path: path.to_owned(), error }),
-        };
-        if !is_empty {
-            return Self::open(path);
-        }
-        let blobs = path.join("blobs/sha256");
-        fs::create_dir_all(&blobs).map_err(|error| LayoutError::Write { path: blobs, error })?;
-        let folder = Self {
-            path: path.to_owned(),
-            index: LayoutIndex { schema_version: 2, manifests: Vec::new() },
-        };
-        folder.write_index()?;
-        let marker = LayoutMarker { image_layout_version: LAYOUT_VERSION.to_owned() };
-        write(&path.join(LAYOUT_FILE), &json(&marker))?;
-        Ok(folder)
-    }
-
-    /// Adds an artifact, in place of another one with the same reference. Blocks.
-    ///
-    /// # Errors
-    /// [`LayoutError`]. The index is written last, so the folder stays usable.
-    pub fn add(
-        &mut self,
-        reference: &ArtifactReference,
-        artifact: &BackendArtifact,
-    ) -> Result<(), LayoutError> {
-        for (blob, bytes) in artifact.blobs() {
-            self.write_blob(&blob.digest, bytes)?;
-        }
-        self.write_blob(artifact.digest(), artifact.manifest())?;
-        let mut entry = BlobDescriptor::of(MANIFEST_TYPE, artifact.manifest());
-        let name = reference.tag_only().unwrap_or_else(|| reference.clone()).bare();
-        self.index.manifests.retain(|known| known.annotations.get(REF_NAME) != Some(&name));
-        entry.annotations.insert(REF_NAME.to_owned(), name);
-        self.index.manifests.push(entry);
-        self.write_index()
     }
 
     /// Reads the manifest of an artifact. Its digest is not checked.
@@ -186,26 +125,6 @@ impl LayoutFolder {
     fn blob_path(&self, digest: &BlobDigest) -> PathBuf {
         self.path.join("blobs/sha256").join(digest.hex())
     }
-
-    fn write_blob(&self, digest: &BlobDigest, bytes: &[u8]) -> Result<(), LayoutError> {
-        let path = self.blob_path(digest);
-        let is_there = fs::read(&path).is_ok_and(|there| BlobDigest::of(&there) == *digest);
-        if is_there { Ok(()) } else { write(&path, bytes) }
-    }
-
-    fn write_index(&self) -> Result<(), LayoutError> {
-        write(&self.path.join(INDEX_FILE), &json(&self.index))
-    }
-}
-
-fn json(value: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec_pretty(value).expect("these types have string keys only")
-}
-
-fn write(path: &Path, content: &[u8]) -> Result<(), LayoutError> {
-    replace_for(path, content, WORLD_READABLE_MODE)
-        .map(drop)
-        .map_err(|error| LayoutError::Write { path: path.to_owned(), error })
 }
 
 fn parse<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, LayoutError> {

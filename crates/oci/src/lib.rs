@@ -5,8 +5,10 @@
 //! limited in size and compared with its digest before anybody gets it. Credentials are sent only
 //! to the registry that they belong to, and to the token service that it names.
 //!
-//! Used by the commands `aetheel backend install`, `publish` and `mirror`; the gateway does not use
-//! this crate. `tests/artifacts` tests it with a real registry and with hostile ones.
+//! Artifacts are only read: other programs, such as `oras`, push them and copy them into folders.
+//!
+//! Used by the command `aetheel backend install`; the gateway does not use this crate.
+//! `tests/artifacts` tests it with a real registry and with hostile ones.
 //!
 //! [wasm]: https://tag-runtime.cncf.io/wgs/wasm/deliverables/wasm-oci-artifact/
 
@@ -19,17 +21,16 @@ mod error;
 mod layout;
 mod login;
 mod manifest;
-mod push;
 mod reference;
 mod source;
 
-pub use artifact::{ArtifactInput, BackendArtifact};
-pub use cases::{CasesError, pack as pack_cases, unpack as unpack_cases};
+pub use artifact::BackendArtifact;
+pub use cases::{CasesError, unpack as unpack_cases};
 pub use client::RegistryClient;
 pub use digest::BlobDigest;
 pub use error::OciError;
 pub use layout::{LayoutError, LayoutFolder};
 pub use login::{LoginError, RegistryLogin};
-pub use manifest::{MAX_SIGNATURE_BYTES, ManifestError};
+pub use manifest::ManifestError;
 pub use reference::{ArtifactReference, ReferenceError};
 pub use source::ArtifactSource;

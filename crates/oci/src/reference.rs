@@ -70,12 +70,6 @@ impl ArtifactReference {
         &self.name
     }
 
-    /// Returns the tag.
-    #[must_use]
-    pub fn tag(&self) -> Option<&str> {
-        self.tag.as_deref()
-    }
-
     /// Returns the digest of the manifest, if the reference names one.
     #[must_use]
     pub fn digest(&self) -> Option<&BlobDigest> {

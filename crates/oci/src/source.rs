@@ -50,7 +50,7 @@ impl ArtifactSource {
             }
             blobs.push(bytes);
         }
-        Ok(BackendArtifact::new(manifest, parsed, blobs))
+        Ok(BackendArtifact::new(digest, parsed, blobs))
     }
 
     async fn manifest(&self, reference: &ArtifactReference) -> Result<Bytes, OciError> {

@@ -1,5 +1,5 @@
-//! Fetches backends from registries and from mirrored folders, and lays them out as files for
-//! `aetheel backend install`.
+//! Fetches backends from registries and from folders with the OCI image layout, and lays them out
+//! as files for `aetheel backend install`.
 
 use std::path::{Path, PathBuf};
 
@@ -63,25 +63,14 @@ impl ArtifactAccess {
         }
     }
 
-    /// Returns the maximum size of a component, in bytes.
-    pub(super) fn limit(&self) -> u64 {
-        self.limit
-    }
-
     /// Returns the credentials for the registry of a reference.
-    pub(super) fn login(
-        &self,
-        reference: &ArtifactReference,
-    ) -> Result<Option<RegistryLogin>, KitError> {
+    fn login(&self, reference: &ArtifactReference) -> Result<Option<RegistryLogin>, KitError> {
         RegistryLogin::find(reference.registry(), self.key.as_ref(), self.docker.as_deref())
             .map_err(|error| KitError::failed(with_causes(&error)))
     }
 
     /// Reads an artifact into memory.
-    pub(super) async fn fetch(
-        &self,
-        reference: &ArtifactReference,
-    ) -> Result<BackendArtifact, KitError> {
+    async fn fetch(&self, reference: &ArtifactReference) -> Result<BackendArtifact, KitError> {
         let source = match &self.from {
             Some(folder) => LayoutFolder::open(folder).map(ArtifactSource::Folder)?,
             None => {

@@ -231,7 +231,7 @@ impl InstallJob<'_> {
         if self.config.backend_trust == Trust::Signed && !found.is_signed {
             return Err(KitError::failed(format!(
                 "{} came without a signature, and BACKEND_TRUST is `signed`; hint: ask its \
-                 publisher to sign it: `aetheel backend publish` sends X.wasm.minisig along",
+                 publisher to sign it, and to push X.wasm.minisig with it",
                 found.reference
             )));
         }

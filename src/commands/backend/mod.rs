@@ -22,11 +22,9 @@ mod inspect;
 pub(super) mod install;
 mod locked;
 pub(super) mod mend;
-pub(super) mod mirror;
 pub(super) mod new;
 pub(super) mod open;
 mod profile;
-pub(super) mod publish;
 mod record;
 pub(super) mod replay;
 pub(super) mod report;
@@ -84,8 +82,6 @@ pub(super) fn run(command: BackendCommand) -> u8 {
         | BackendCommand::Dev { .. }
         | BackendCommand::Mend { .. }
         | BackendCommand::Install { .. }
-        | BackendCommand::Publish { .. }
-        | BackendCommand::Mirror { .. }
         | BackendCommand::Approve { .. }
         | BackendCommand::Rollback { .. }
         | BackendCommand::Rollout { .. }
