@@ -26,7 +26,7 @@ use crate::progress;
 use crate::redact::Redactor;
 use crate::sources::{Scheduler, submit_later_turns};
 use crate::startup::settings::OperatorSettings;
-use crate::startup::{Installer, PreparedStart, Purpose, StartRefusal, survey};
+use crate::startup::{PreparedStart, Purpose, StartRefusal, survey};
 use crate::turn::Backends;
 use crate::workspace::{AuditReader, BootReport, Lock};
 use aetheel_runtime::supervisor;
@@ -156,7 +156,7 @@ impl Connected {
             workspace: workspace.clone(),
             agents: Arc::clone(&agents),
             custody,
-            installer: installer.clone(),
+            installer,
             recorder: guard.recorder(),
             redactor: redactor.clone(),
         };
@@ -187,7 +187,6 @@ impl Connected {
             discord,
             accept: Some(accept),
             backends,
-            installer,
             redactor,
             dashboard,
             lock,
@@ -204,7 +203,6 @@ pub(super) struct Recovered {
     discord: Discord,
     accept: Option<OfferHandler>,
     backends: Arc<dyn Backends>,
-    installer: Installer,
     redactor: Redactor,
     dashboard: Option<dashboard::BoundDashboard>,
     lock: Lock,
@@ -225,11 +223,10 @@ impl Recovered {
             Ok(listening) => listening,
             Err(code) => return Err(self.core.abandon(code).await),
         };
-        let Self { mut core, discord, backends, installer, redactor, .. } = self;
+        let Self { mut core, discord, backends, redactor, .. } = self;
         if let (Some(place), Some(ends)) = (&mut core.place, ends) {
             let agents = (Arc::clone(&backends), core.config.max_concurrent_queries);
             place.serve(ends, &core.dispatcher, (&core.workspace, &discord), agents);
-            place.install_shared_components(installer, core.config.limits.component);
         }
         core.webhooks.open().await;
         let rooms = dashboard::DashboardData {

@@ -280,9 +280,6 @@ pub enum BackendCommand {
         /// Accept its capabilities without a question
         #[arg(long, short)]
         yes: bool,
-        /// Send it to all machines of the cluster too; each installs it by its own rules
-        #[arg(long)]
-        all_nodes: bool,
     },
     /// Show the capabilities of a backend that were not accepted yet, and accept them; a running
     /// gateway then loads it

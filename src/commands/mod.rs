@@ -113,9 +113,8 @@ pub fn run(cli: Cli) -> u8 {
             follow_tag,
             pin,
             yes,
-            all_nodes,
         }) => with_sound_settings(&common, |settings| {
-            let wish = backend::install::InstallOptions { pin, yes, all_nodes, follow_tag };
+            let wish = backend::install::InstallOptions { pin, yes, follow_tag };
             block_on(backend::install::run(settings, component, from, wish))
         }),
         CliCommand::Backend(BackendCommand::Approve { common, name, yes }) => {

@@ -1,5 +1,5 @@
-//! Installs components into the folder of backends: `aetheel backend install`, and components that
-//! another node sent to all nodes.
+//! Installs components into the folder of backends, for `aetheel backend install` and for automatic
+//! mending.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::turn::Backend as _;
 use crate::workspace::{Components, FileError, ServedComponent, component_digest};
 use aetheel_settings::Config;
 
-/// Longest file name that another machine may choose, in bytes.
+/// Longest file name that the publisher of a component may choose, in bytes.
 const LONGEST_NAME: usize = 200;
 
 /// Returns whether `name` is a valid file name for a component and not a path to another folder.
@@ -93,7 +93,7 @@ impl Installer {
         self.engine.clone()
     }
 
-    /// Checks a component from another machine. `file` is its file name there.
+    /// Checks a component that is not a file yet. `file` is the name that messages use.
     ///
     /// # Errors
     /// Returns [`AdmissionError`] if the component cannot serve here.

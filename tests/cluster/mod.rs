@@ -351,6 +351,36 @@ async fn tables_of_a_newer_program_are_used_if_compatible_and_never_changed() {
     assert!(why.contains("newer Aetheel") && why.contains("upgrade this node"), "{why}");
 }
 
+/// The tables of the fifth version of the schema, the last one with components of backends.
+const FIFTH_SCHEMA: &str = concat!(
+    "begin; create schema aetheel;
+     create table aetheel.form (one bool primary key default true check (one), version int not null, since int not null);
+     insert into aetheel.form (version, since) values (5, 1);",
+    include_str!("../../crates/cluster/src/schema/1.sql"),
+    include_str!("../../crates/cluster/src/schema/2.sql"),
+    include_str!("../../crates/cluster/src/schema/3.sql"),
+    include_str!("../../crates/cluster/src/schema/4.sql"),
+    include_str!("../../crates/cluster/src/schema/5.sql"),
+    "commit;"
+);
+
+#[tokio::test]
+async fn a_node_shares_the_tables_of_a_version_that_kept_components_in_them() {
+    let postgres = Postgres::start();
+    assert!(postgres.psql(FIFTH_SCHEMA).status.success());
+    let send = format!("select aetheel.hand_out({BOT}, 'x.wasm', '00', '\\x00', null, 'old')");
+    assert!(postgres.psql(&send).status.success());
+    drop(node(&postgres, "ann").await);
+    assert_eq!(postgres.ask("select version, since from aetheel.form"), "6|1");
+    // A node of the earlier version reads this with each renewal.
+    let read = "select coalesce(max(number), 0) from aetheel.component";
+    assert_eq!(postgres.ask(read), "0");
+    let refused = postgres.psql(&send);
+    let why = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success() && why.contains("on each machine"), "{why}");
+    assert_eq!(postgres.ask(read), "0");
+}
+
 #[tokio::test]
 async fn many_nodes_create_the_tables_at_the_same_time_and_one_becomes_the_leader() {
     let postgres = Postgres::start();

@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use rustix::process::{Pid, Signal};
+use serde_json::json;
 
+use super::components::{download, mini, prepared, wait_for_generation};
 use super::{installed, serving};
 use crate::support::caller::Call;
 use crate::support::discord::{ANN, BOT, CHANNEL, CROWD, LocalDiscord, OTHER, THREAD};
@@ -117,6 +119,28 @@ async fn nodes_share_the_channels_and_each_conversation_stays_on_its_node() {
         .await;
     assert!(one.run(&["nodes"], "").await.stdout.contains("its config/ differs"));
     drop(first);
+}
+
+#[tokio::test]
+async fn nodes_names_the_machine_whose_backends_differ() {
+    let (local, postgres) = (LocalDiscord::start().await, Postgres::start());
+    let machine = |name| {
+        let machine = prepared(node(&local, &postgres, name));
+        fs::write(machine.backend("mini"), mini("1.0.0", json!({}))).unwrap();
+        machine
+    };
+    let (one, two) = (machine("one"), machine("two"));
+    let (_first, second) = (connected(&one).await, serving(&two).await);
+    let new = download(&two, "new.wasm", &mini("2.0.0", json!({})));
+    let ended = two.run(&["backend", "install", &new], "").await;
+    assert_eq!(ended.code, 0, "{}{}", ended.stdout, ended.stderr);
+    wait_for_generation(&second, 2).await;
+    let different = "select count(distinct components) from aetheel.node";
+    local.wait_for("reports", |_| postgres.ask(different).eq("2").then_some(())).await;
+    let nodes = one.run(&["nodes"], "").await.stdout;
+    let line = |name| nodes.lines().find(|line| line.starts_with(name)).unwrap();
+    assert!(line("two").ends_with("its backends differ"), "{nodes}");
+    assert!(!line("one").contains("its backends differ"), "{nodes}");
 }
 
 #[tokio::test]

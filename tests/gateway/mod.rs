@@ -26,7 +26,6 @@ mod config;
 mod console;
 mod dashboard;
 mod delivery;
-mod distribution;
 mod doctor;
 mod drift;
 mod editing;

@@ -29,7 +29,7 @@ const KEEPALIVE_PROBES: u32 = 2;
 pub(super) const OLDEST_SERVER: i32 = 140_000;
 /// The schema version of this program, and the oldest program version that can use this schema.
 /// During an upgrade, older and newer nodes run side by side.
-pub(super) const SCHEMA: i32 = 5;
+pub(super) const SCHEMA: i32 = 6;
 const SCHEMA_SINCE: i32 = 1;
 /// The migrations. Each upgrades the schema by one version.
 const MIGRATIONS: [&str; SCHEMA as usize] = [
@@ -38,6 +38,7 @@ const MIGRATIONS: [&str; SCHEMA as usize] = [
     include_str!("schema/3.sql"),
     include_str!("schema/4.sql"),
     include_str!("schema/5.sql"),
+    include_str!("schema/6.sql"),
 ];
 /// Key of the advisory lock that a node holds while it checks and changes the schema.
 const SCHEMA_LOCK: i64 = 0x6165_7468_6565_6c01;

@@ -60,7 +60,6 @@ impl Cluster {
              logins as (delete from aetheel.login using me where login.bot = $1),
              spent as (delete from aetheel.budget_turn using me where budget_turn.bot = $1),
              grants as (delete from aetheel.budget_grant using me where budget_grant.bot = $1),
-             components as (delete from aetheel.component using me where component.bot = $1),
              seats as (delete from aetheel.seat_file using me where seat_file.bot = $1),
              seat as (delete from aetheel.seat using me where seat.bot = $1),
              others as (delete from aetheel.node using me where node.bot = $1 and node.name <> $2)

@@ -30,7 +30,6 @@
 //! | [`handover`] | state that one node gives to another |
 //! | [`dissolution`] | the end of a cluster |
 //! | [`inspect`] | reading the state without joining |
-//! | [`components`] | components that an operator sent to all nodes |
 //! | [`journal`] | a node's journal in the database |
 //! | [`mirror`] | a node's state files in the database |
 //! | [`budgets`] | the use of budgets on all nodes |
@@ -40,7 +39,6 @@
 
 mod budgets;
 mod clocks;
-mod components;
 mod database;
 mod dissolution;
 mod error;
@@ -63,7 +61,6 @@ use tokio::sync::{Notify, watch};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-pub use self::components::{Component, PublishedComponent};
 use self::database::Database;
 pub use self::dissolution::DissolutionBlockers;
 pub use self::error::{ClusterError, UrlError};

@@ -50,9 +50,6 @@ pub struct Peers {
     pub drain_requested: bool,
     /// The node that is the leader, or was the last one.
     pub leader: Option<String>,
-    /// Number of the latest component that was sent to all nodes
-    /// ([`super::Cluster::next_component`]).
-    pub component: i64,
 }
 
 /// How a node joins its cluster.
@@ -301,8 +298,7 @@ async fn renew(inner: &ClusterState) -> Result<bool, ClusterError> {
              (select count(*) from aetheel.node
               where bot = $1 and lease <= clock_timestamp() and aetheel.has_something(bot, name)),
              (select count(*) from aetheel.handover where bot = $1 and to_node = $2),
-             (select node from aetheel.seat where bot = $1),
-             (select coalesce(max(number), 0) from aetheel.component where bot = $1)";
+             (select node from aetheel.seat where bot = $1)";
     let renewed = inner
         .renewals
         .call(async |client| {
@@ -335,7 +331,6 @@ async fn renew(inner: &ClusterState) -> Result<bool, ClusterError> {
         dead_nodes: number(2),
         handovers: number(3),
         leader: row.get(4),
-        component: row.get(5),
     };
     inner.peers.send_if_modified(|known| {
         let news = *known != peers;

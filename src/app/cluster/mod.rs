@@ -6,7 +6,6 @@
 //! | module | subject |
 //! |---|---|
 //! | [`budget_table`] | adds up the use of budgets over all nodes |
-//! | [`components`] | installs the components that an operator sent to all nodes |
 //! | [`mail`] | sends events from Discord to the node that has the channel, and receives them |
 //! | [`lane_moves`] | takes over lanes from other nodes, and gives lanes away |
 //! | [`router`] | sends events of webhooks and schedules to the node that has the lane |
@@ -17,7 +16,6 @@
 //! | [`waiting_lanes`] | lanes that stay closed until agents on another machine have ended |
 
 mod budget_table;
-mod components;
 mod lane_moves;
 mod leader;
 mod mail;
@@ -49,8 +47,8 @@ use crate::discord::{Discord, EventSharing, GatewayEvent, Receipt};
 use crate::dispatch::{Dispatcher, LaneTransfer, Recovery, Router};
 use crate::event::Lane;
 use crate::process::holder::HeldLauncher;
+use crate::startup::StartRefusal;
 use crate::startup::clustering::StateFiles;
-use crate::startup::{Installer, StartRefusal};
 use crate::turn::Backends;
 use crate::workspace::Workspace;
 use aetheel_runtime::lease::Lease;
@@ -212,13 +210,6 @@ impl ClusterNode {
             "leadership",
             leader::lead_when_possible(cluster, Arc::clone(&self.leadership)),
         );
-    }
-
-    /// Starts the task that installs the components that an operator sent to all nodes. `most` is
-    /// the largest size of a component in bytes.
-    pub(super) fn install_shared_components(&self, installer: Installer, most: u64) {
-        let taking = components::install_all(self.cluster.clone(), installer, most);
-        supervisor::spawn_finite("components for all nodes", taking);
     }
 
     /// Returns a receiver of whether this node is the leader.

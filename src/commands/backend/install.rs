@@ -7,7 +7,6 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::all_nodes::ClusterInstaller;
 use super::artifacts::{ArtifactAccess, FetchedBackend};
 use super::changes::changes;
 use super::consent;
@@ -25,7 +24,7 @@ use crate::startup::settings::OperatorSettings;
 use crate::startup::{InstallPlan, Installer, LoadedBackends, StartRefusal};
 use crate::terminal::{self, print_stderr};
 use crate::turn::Backend as _;
-use crate::workspace::{BackendFile, LockedBackend, ServedComponent};
+use crate::workspace::{BackendFile, LockedBackend};
 use aetheel_model::choice::{LogFormat, Trust};
 use aetheel_model::rollout::Rollout;
 use aetheel_runtime::log;
@@ -37,8 +36,6 @@ pub(in crate::commands) struct InstallOptions {
     pub pin: bool,
     /// Whether to accept all permissions of the component without asking.
     pub yes: bool,
-    /// Whether to send the component to the other machines of the cluster.
-    pub all_nodes: bool,
     /// Whether a tag may name another version than in `backends.lock.md`.
     pub follow_tag: bool,
 }
@@ -53,9 +50,9 @@ enum InstallWish {
 
 struct Installed {
     report: String,
-    /// The installed file, and its contents.
+    /// The installed file, and its digest.
     target: PathBuf,
-    served: ServedComponent,
+    digest: String,
     /// The versions of the agent that made the cases beside the component.
     proven: Option<String>,
     /// The reason why `backends.lock.md` was not updated.
@@ -88,13 +85,6 @@ pub(in crate::commands) async fn run(
         Ok(wishes) => wishes,
         Err(error) => return report_failure(&redactor, &error),
     };
-    let others = match wish.all_nodes.then(|| ClusterInstaller::from_config(&config)).transpose() {
-        Ok(others) => others,
-        Err(error) => {
-            let error = KitError { code: exit::CONFIG, text: error.to_string(), hint: None };
-            return report_failure(&redactor, &error);
-        }
-    };
     if !config.backends_dir.is_dir() {
         let fault = format!(
             "BACKENDS_DIR: there is no folder {}; create it, or set BACKENDS_DIR",
@@ -107,33 +97,20 @@ pub(in crate::commands) async fn run(
         Err(faults) => return StartRefusal::new(exit::CONFIG, faults).print(),
     };
     let job = InstallJob { loaded: &loaded, config: &config, access: &access, wish };
-    // Write errors are ignored: stdout may be closed. The exit code reports the result.
-    let print = |said: String| std::io::stdout().write_all(redactor.redact(said).as_bytes());
     let mut code = exit::OK;
     for wish in wishes {
-        let Installed { report: said, target, served, unnoted, .. } = match job.install(&wish).await
-        {
+        let Installed { report: said, unnoted, .. } = match job.install(&wish).await {
             Ok(installed) => installed,
             Err(error) => {
                 code = report_failure(&redactor, &error);
                 continue;
             }
         };
-        let _ = print(said);
+        // Write errors are ignored: stdout may be closed. The exit code reports the result.
+        let _ = std::io::stdout().write_all(redactor.redact(said).as_bytes());
         if let Some(error) = unnoted {
             print_stderr(&format!("error: {}", redactor.redact(error.text)));
             code = error.code;
-        }
-        let Some(others) = &others else { continue };
-        match others.distribute(&target, served).await {
-            Ok(said) => drop(print(said)),
-            Err(error) => {
-                print_stderr(&format!("error: {}", redactor.redact(error.text)));
-                print_stderr(
-                    "it is installed here, but was not sent to the other machines; run this again",
-                );
-                code = error.code;
-            }
         }
     }
     code
@@ -176,10 +153,10 @@ pub(super) async fn install_live(
     config: &Config,
     file: &Path,
 ) -> Result<String, KitError> {
-    let wish = InstallOptions { pin: false, yes: false, all_nodes: false, follow_tag: false };
-    let Installed { mut report, target, served, proven, .. } =
+    let wish = InstallOptions { pin: false, yes: false, follow_tag: false };
+    let Installed { mut report, target, digest, proven, .. } =
         install(loaded, config, file, wish, None).await?;
-    report.push_str(locked::note(config, &target, &served.digest, None, proven)?);
+    report.push_str(locked::note(config, &target, &digest, None, proven)?);
     Ok(report)
 }
 
@@ -248,7 +225,7 @@ impl InstallJob<'_> {
     /// Updates `backends.lock.md`.
     fn noted(&self, mut installed: Installed, found: Option<&FetchedBackend>) -> Installed {
         let (target, proven) = (&installed.target, installed.proven.clone());
-        match locked::note(self.config, target, &installed.served.digest, found, proven) {
+        match locked::note(self.config, target, &installed.digest, found, proven) {
             Ok(said) => installed.report.push_str(said),
             Err(error) => installed.unnoted = Some(error),
         }
@@ -319,8 +296,8 @@ async fn install(
             said.push_str("accepted in backends.md: the permissions above\n");
         }
         said.push_str("it is already installed: nothing else was changed\n");
-        let (target, served) = (target.clone(), staged.served());
-        return Ok(Installed { report: said, target, served, proven, unnoted: None });
+        let target = target.clone();
+        return Ok(Installed { report: said, target, digest, proven, unnoted: None });
     }
     let installation = installer.prepare(&plan).await;
     let installation = installation.map_err(|error| KitError::failed(error.to_string()))?;
@@ -364,8 +341,8 @@ async fn install(
             config.backend_trust.word()
         ));
     }
-    let (target, served) = (target.clone(), staged.served());
-    Ok(Installed { report: said, target, served, proven, unnoted: None })
+    let target = target.clone();
+    Ok(Installed { report: said, target, digest, proven, unnoted: None })
 }
 
 /// Runs all checks with the recordings delivered with a component, and returns them. They are in

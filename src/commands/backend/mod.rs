@@ -6,7 +6,6 @@
 //! folder of backends, or if it names a backend or recording instead of a file. The trials
 //! are in [`crate::kit`].
 
-mod all_nodes;
 pub(super) mod approve;
 mod artifacts;
 mod bench;

@@ -134,7 +134,7 @@ fn live_nodes(report: &mut DoctorReport, nodes: &[&Node]) {
         &living,
         |node| &node.load.components,
         "its backends differ from most nodes'",
-        "`aetheel backend install FILE --all-nodes` sends one to all nodes; the log of a node shows why it refused a backend",
+        "run `aetheel backend install` with the same file, or with `--locked` and the same backends.lock.md, on each node",
     );
 }
 
