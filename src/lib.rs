@@ -9,7 +9,7 @@
 //! |---|---|
 //! | program | [`cli`] [`commands`] [`app`] [`startup`] [`agents`] [`terminal`] [`progress`] [`console`] [`sources`] [`demo`] [`mending`] |
 //! | holder | `aetheel-hold` |
-//! | adapters | `aetheel-wasm` `aetheel-process` `aetheel-discord` `aetheel-web` `aetheel-cluster` `aetheel-oci` `aetheel-otel` |
+//! | adapters | `aetheel-wasm` `aetheel-process` `aetheel-discord` `aetheel-web` `aetheel-cluster` `aetheel-registry` `aetheel-otel` |
 //! | use cases | `aetheel-dispatch` `aetheel-kit` |
 //! | turns | `aetheel-turn` |
 //! | files | `aetheel-store` |
@@ -27,9 +27,9 @@ pub use aetheel_model::{
     lines, markdown, observed, plain, policy, prompt, queue, redact, schedule, shown_time, split,
     table,
 };
-pub use aetheel_oci as oci;
 pub use aetheel_otel as otel;
 pub use aetheel_process as process;
+pub use aetheel_registry as registry;
 pub use aetheel_store::{disk, workspace};
 pub use aetheel_turn as turn;
 pub use aetheel_wasm as backend;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use aetheel::oci::BlobDigest;
+use aetheel::registry::BlobDigest;
 
 use super::{digest_of, done, file, installation, mini, refused};
 use crate::support::oci_registry::{OciRegistry, push};

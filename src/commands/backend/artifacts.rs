@@ -8,11 +8,11 @@ use tempfile::TempDir;
 use super::open::KitError;
 use crate::cli::exit;
 use crate::kit::selftest;
-use crate::oci::{
-    ArtifactReference, ArtifactSource, BackendArtifact, LayoutFolder, OciError, RegistryClient,
-    RegistryLogin, unpack_cases,
-};
 use crate::plain::with_causes;
+use crate::registry::{
+    ArtifactReference, ArtifactSource, BackendArtifact, LayoutFolder, RegistryClient,
+    RegistryError, RegistryLogin, unpack_cases,
+};
 use crate::startup::is_component_name;
 use crate::startup::settings::OperatorSettings;
 use aetheel_model::registry_key::RegistryKey;
@@ -125,20 +125,20 @@ fn write(
     })
 }
 
-impl From<OciError> for KitError {
-    fn from(error: OciError) -> Self {
+impl From<RegistryError> for KitError {
+    fn from(error: RegistryError) -> Self {
         let code = match error {
-            OciError::Status { status: 404, .. } => exit::USAGE,
-            OciError::Unreachable { .. } | OciError::Status { .. } => exit::UNAVAILABLE,
-            OciError::Layout(_) => exit::USAGE,
+            RegistryError::Status { status: 404, .. } => exit::USAGE,
+            RegistryError::Unreachable { .. } | RegistryError::Status { .. } => exit::UNAVAILABLE,
+            RegistryError::Layout(_) => exit::USAGE,
             _ => exit::FAILED,
         };
         Self { code, text: with_causes(&error), hint: Some(error.hint()) }
     }
 }
 
-impl From<crate::oci::LayoutError> for KitError {
-    fn from(error: crate::oci::LayoutError) -> Self {
-        OciError::from(error).into()
+impl From<crate::registry::LayoutError> for KitError {
+    fn from(error: crate::registry::LayoutError) -> Self {
+        RegistryError::from(error).into()
     }
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::artifacts::FetchedBackend;
 use super::open::KitError;
-use crate::oci::ArtifactReference;
 use crate::plain::with_causes;
+use crate::registry::ArtifactReference;
 use crate::workspace::{BackendLock, LockedBackend};
 use aetheel_settings::Config;
 

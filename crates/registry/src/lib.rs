@@ -28,7 +28,7 @@ pub use artifact::BackendArtifact;
 pub use cases::{CasesError, unpack as unpack_cases};
 pub use client::RegistryClient;
 pub use digest::BlobDigest;
-pub use error::OciError;
+pub use error::RegistryError;
 pub use layout::{LayoutError, LayoutFolder};
 pub use login::{LoginError, RegistryLogin};
 pub use manifest::ManifestError;

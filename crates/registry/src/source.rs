@@ -5,7 +5,7 @@ use bytes::Bytes;
 use crate::artifact::BackendArtifact;
 use crate::client::RegistryClient;
 use crate::digest::BlobDigest;
-use crate::error::OciError;
+use crate::error::RegistryError;
 use crate::layout::LayoutFolder;
 use crate::manifest::{BackendManifest, BlobDescriptor, MANIFEST_TYPE, MAX_MANIFEST_BYTES};
 use crate::reference::ArtifactReference;
@@ -23,15 +23,15 @@ impl ArtifactSource {
     /// the maximum size of the component, in bytes.
     ///
     /// # Errors
-    /// [`OciError`]. Nothing of an artifact with a wrong digest or size is returned.
+    /// [`RegistryError`]. Nothing of an artifact with a wrong digest or size is returned.
     pub async fn fetch(
         &self,
         reference: &ArtifactReference,
         limit: u64,
-    ) -> Result<BackendArtifact, OciError> {
+    ) -> Result<BackendArtifact, RegistryError> {
         let manifest = self.manifest(reference).await?;
         let digest = BlobDigest::of(&manifest);
-        let wrong = |expected: &BlobDigest, got| OciError::WrongDigest {
+        let wrong = |expected: &BlobDigest, got| RegistryError::WrongDigest {
             reference: reference.to_string(),
             expected: expected.clone(),
             got,
@@ -39,8 +39,9 @@ impl ArtifactSource {
         if let Some(expected) = reference.digest().filter(|expected| **expected != digest) {
             return Err(wrong(expected, digest));
         }
-        let parsed = BackendManifest::parse(&manifest, limit)
-            .map_err(|source| OciError::Manifest { reference: reference.to_string(), source })?;
+        let parsed = BackendManifest::parse(&manifest, limit).map_err(|source| {
+            RegistryError::Manifest { reference: reference.to_string(), source }
+        })?;
         let mut blobs = Vec::new();
         for blob in parsed.blobs() {
             let bytes = self.blob(blob).await?;
@@ -53,7 +54,7 @@ impl ArtifactSource {
         Ok(BackendArtifact::new(digest, parsed, blobs))
     }
 
-    async fn manifest(&self, reference: &ArtifactReference) -> Result<Bytes, OciError> {
+    async fn manifest(&self, reference: &ArtifactReference) -> Result<Bytes, RegistryError> {
         match self {
             Self::Registry(client) => {
                 let part = format!("manifests/{}", reference.version());
@@ -64,7 +65,7 @@ impl ArtifactSource {
     }
 
     /// Reads a blob of at most the size that the manifest names.
-    async fn blob(&self, blob: &BlobDescriptor) -> Result<Bytes, OciError> {
+    async fn blob(&self, blob: &BlobDescriptor) -> Result<Bytes, RegistryError> {
         match self {
             Self::Registry(client) => {
                 client.get(&format!("blobs/{}", blob.digest), "*/*", blob.size).await

@@ -6,7 +6,7 @@ use crate::manifest::ManifestError;
 
 /// The reason why an artifact cannot be fetched. No text contains credentials.
 #[derive(Debug, thiserror::Error)]
-pub enum OciError {
+pub enum RegistryError {
     /// The registry did not answer, or broke off.
     #[error("the registry {registry} cannot be reached")]
     Unreachable {
@@ -80,7 +80,7 @@ pub enum OciError {
     Layout(#[from] LayoutError),
 }
 
-impl OciError {
+impl RegistryError {
     /// Returns the next step for the operator.
     #[must_use]
     pub fn hint(&self) -> &'static str {

@@ -16,7 +16,7 @@ use tokio::sync::Mutex;
 use aetheel_model::plain::one_line;
 
 use crate::challenge::Challenge;
-use crate::error::OciError;
+use crate::error::RegistryError;
 use crate::login::RegistryLogin;
 use crate::reference::{ArtifactReference, is_loopback};
 
@@ -74,15 +74,16 @@ impl RegistryClient {
     /// Makes a client for reading the artifact of a reference. Does no I/O.
     ///
     /// # Errors
-    /// [`OciError::Unreachable`] if the TLS library cannot be started.
+    /// [`RegistryError::Unreachable`] if the TLS library cannot be started.
     pub fn new(
         reference: &ArtifactReference,
         login: Option<RegistryLogin>,
-    ) -> Result<Self, OciError> {
+    ) -> Result<Self, RegistryError> {
         let registry = reference.registry();
         let [local, remote] = &*HTTP;
         let (scheme, http) = if reference.is_local() { ("http", local) } else { ("https", remote) };
-        let refused = |reason: String| OciError::SignIn { registry: registry.to_owned(), reason };
+        let refused =
+            |reason: String| RegistryError::SignIn { registry: registry.to_owned(), reason };
         let http = http.as_ref().map_err(|error| refused(error.to_string()))?.clone();
         let base = Url::parse(&format!("{scheme}://{registry}/v2/"))
             .map_err(|error| refused(error.to_string()))?;
@@ -91,7 +92,7 @@ impl RegistryClient {
     }
 
     /// Returns the address of a part of the artifact, such as `blobs/sha256:…`.
-    fn address(&self, part: &str) -> Result<Url, OciError> {
+    fn address(&self, part: &str) -> Result<Url, RegistryError> {
         let path = format!("{}/{part}", self.reference.name());
         self.base.join(&path).map_err(|error| self.sign_in(error.to_string()))
     }
@@ -102,7 +103,7 @@ impl RegistryClient {
         part: &str,
         accept: &str,
         limit: u64,
-    ) -> Result<Bytes, OciError> {
+    ) -> Result<Bytes, RegistryError> {
         let answer = self.send(self.address(part)?, accept).await?;
         let answer = self.expect_ok(answer).await?;
         self.body(answer, limit).await
@@ -110,7 +111,7 @@ impl RegistryClient {
 
     /// Sends a request, signs in if the registry asks for it, and follows redirects. Credentials are
     /// sent only to the registry itself.
-    async fn send(&self, address: Url, accept: &str) -> Result<Response, OciError> {
+    async fn send(&self, address: Url, accept: &str) -> Result<Response, RegistryError> {
         let answer = self.follow(address.clone(), accept).await?;
         if answer.status() != StatusCode::UNAUTHORIZED || !self.is_registry(answer.url()) {
             return Ok(answer);
@@ -122,7 +123,7 @@ impl RegistryClient {
         self.follow(address, accept).await
     }
 
-    async fn follow(&self, mut address: Url, accept: &str) -> Result<Response, OciError> {
+    async fn follow(&self, mut address: Url, accept: &str) -> Result<Response, RegistryError> {
         for _ in 0..=MAX_REDIRECTS {
             self.check(&address)?;
             let mut request = self.http.get(address.clone()).header(ACCEPT, accept);
@@ -152,7 +153,7 @@ impl RegistryClient {
 
     /// Refuses addresses to which nothing may be sent: without TLS, only a registry on this machine
     /// may refer to this machine.
-    fn check(&self, address: &Url) -> Result<(), OciError> {
+    fn check(&self, address: &Url) -> Result<(), RegistryError> {
         let is_local = self.reference.is_local() && address.host_str().is_some_and(is_loopback);
         match address.scheme() {
             "https" => Ok(()),
@@ -176,7 +177,10 @@ impl RegistryClient {
 
     /// Gets the authorization that the registry asks for. Returns `None` if there are no credentials
     /// for it.
-    async fn sign_in_by(&self, challenge: Challenge) -> Result<Option<Authorization>, OciError> {
+    async fn sign_in_by(
+        &self,
+        challenge: Challenge,
+    ) -> Result<Option<Authorization>, RegistryError> {
         let (realm, service) = match challenge {
             Challenge::Basic => return Ok(self.login.clone().map(Authorization::Basic)),
             Challenge::Bearer { realm, service } => (realm, service),
@@ -214,7 +218,7 @@ impl RegistryClient {
     }
 
     /// Returns the answer if its status is 200, and otherwise the registry's own words.
-    async fn expect_ok(&self, answer: Response) -> Result<Response, OciError> {
+    async fn expect_ok(&self, answer: Response) -> Result<Response, RegistryError> {
         let status = answer.status();
         if status == StatusCode::OK {
             return Ok(answer);
@@ -222,7 +226,7 @@ impl RegistryClient {
         let text = self.body(answer, MAX_TEXT_BYTES).await.unwrap_or_default();
         let words: String =
             one_line(&String::from_utf8_lossy(&text)).chars().take(MAX_DETAIL_CHARS).collect();
-        Err(OciError::Status {
+        Err(RegistryError::Status {
             registry: self.reference.registry().to_owned(),
             reference: self.reference.to_string(),
             status: status.as_u16(),
@@ -232,8 +236,8 @@ impl RegistryClient {
     }
 
     /// Reads an answer of at most `limit` bytes.
-    async fn body(&self, mut answer: Response, limit: u64) -> Result<Bytes, OciError> {
-        let too_large = || OciError::TooLarge { reference: self.reference.to_string(), limit };
+    async fn body(&self, mut answer: Response, limit: u64) -> Result<Bytes, RegistryError> {
+        let too_large = || RegistryError::TooLarge { reference: self.reference.to_string(), limit };
         let mut body = BytesMut::new();
         while let Some(piece) = answer.chunk().await.map_err(|error| self.unreachable(error))? {
             if (body.len() + piece.len()) as u64 > limit {
@@ -244,18 +248,18 @@ impl RegistryClient {
         Ok(body.freeze())
     }
 
-    fn unreachable(&self, error: reqwest::Error) -> OciError {
+    fn unreachable(&self, error: reqwest::Error) -> RegistryError {
         let registry = self.reference.registry().to_owned();
-        OciError::Unreachable { registry, error: error.without_url() }
+        RegistryError::Unreachable { registry, error: error.without_url() }
     }
 
-    fn sign_in(&self, reason: String) -> OciError {
-        OciError::SignIn { registry: self.reference.registry().to_owned(), reason }
+    fn sign_in(&self, reason: String) -> RegistryError {
+        RegistryError::SignIn { registry: self.reference.registry().to_owned(), reason }
     }
 
-    fn redirect(&self, address: &Url, reason: &'static str) -> OciError {
+    fn redirect(&self, address: &Url, reason: &'static str) -> RegistryError {
         let host = one_line(address.host_str().unwrap_or("an address without a host"));
-        OciError::Redirect {
+        RegistryError::Redirect {
             registry: self.reference.registry().to_owned(),
             address: format!("{}://{host}", address.scheme()),
             reason,
