@@ -55,7 +55,7 @@ test: guests languages ## run the tests of the guests and the host that need no 
 	@scripts/test-programs
 	@scripts/registry
 	$(GUEST_CARGO) test --workspace
-	cargo test
+	cargo test --workspace
 
 test-templates: guests languages ## build and test what `aetheel backend new` writes, every language and kind; `test` leaves the slow ones out
 	cargo test --test integration kit::templates -- --include-ignored
@@ -84,7 +84,7 @@ check: guests ## formatting, lints, prose, documentation, dependencies: what CI 
 	cargo fmt --all --check
 	$(GUEST_CARGO) fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
-	cargo clippy --all-targets -- -D warnings
+	cargo clippy --workspace --all-targets -- -D warnings
 	$(GUEST_CARGO) clippy --workspace --all-targets -- -D warnings
 	$(GUEST_CARGO) clippy --workspace --target $(GUEST_TARGET) -- -D warnings
 	cargo $(DOC) --lib

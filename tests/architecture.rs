@@ -47,7 +47,7 @@ const CIRCLES: [&str; 4] = [
 ];
 
 /// Folders with our sources.
-const FOLDERS: [&str; 5] = ["src", "crates", "guest-backends", "tests", "benches"];
+const FOLDERS: [&str; 6] = ["src", "crates", "contrib", "guest-backends", "tests", "benches"];
 
 /// Names that say nothing about the contents.
 const EMPTY_NAMES: [&str; 8] =

@@ -4,7 +4,6 @@ mod audit;
 mod backend;
 mod gateway;
 mod init;
-mod migrate;
 mod observer;
 mod policy;
 mod report;
@@ -20,7 +19,6 @@ pub use self::audit::{AuditCommand, AuditFilter};
 pub use self::backend::{AgentRunKind, BackendCommand, Language};
 pub use self::gateway::GatewayCommand;
 pub use self::init::{InitArgs, Then};
-pub use self::migrate::{MigrateArgs, SourceApp};
 pub use self::observer::ObserverCommand;
 pub use self::policy::PolicyCommand;
 pub use self::report::ReportArgs;
@@ -52,9 +50,6 @@ pub enum CliCommand {
   aetheel init --yes --token-file token.txt --backend NAME --users 123456789012345678
   aetheel init --yes --then install-unit")]
     Init(InitArgs),
-    /// Take over from OpenClaw, cc-connect, Kimaki or Hermes Agent: personality, memory, schedules
-    /// and channels; shows the changes first
-    Migrate(MigrateArgs),
     /// A command about the running gateway.
     #[command(flatten)]
     Gateway(GatewayCommand),
@@ -311,7 +306,7 @@ pub enum CliCommand {
 
 /// The groups of commands in the help.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Set up", &["init", "migrate", "check", "config", "doctor", "completions"]),
+    ("Set up", &["init", "check", "config", "doctor", "completions"]),
     ("Run", &["run", "console", "stop", "restart", "hold", "upgrade", "rehearse"]),
     (
         "Look",

@@ -14,7 +14,6 @@ mod health;
 mod init;
 mod listing;
 mod listing_rows;
-mod migrate;
 mod new_extension;
 mod observer;
 mod pages;
@@ -92,9 +91,6 @@ pub fn run(cli: Cli) -> u8 {
             with_sound_settings(&common, |settings| block_on(cluster::transfer::export(settings)))
         }
         CliCommand::Init(wish) => init::run(wish),
-        CliCommand::Migrate(wish) => {
-            with_settings(&wish.common, None, |settings| migrate::run(&settings, &wish))
-        }
         CliCommand::Console { common, backend } => {
             let settings = settings::read(&common, backend, WithoutSettings::Console, true);
             run_with(settings, &common, |settings| block_on(run_console(settings)))

@@ -49,7 +49,6 @@ mod load;
 mod logs;
 mod mending;
 mod messages;
-mod migrate;
 mod observers;
 mod operation;
 mod options;

@@ -12,7 +12,7 @@ use crate::startup::survey::make_private;
 use aetheel_settings::VARIABLES;
 
 /// Files of a new folder: the examples of the repository.
-pub(in crate::commands) const EXAMPLE_FILES: [(&str, &str); 10] = [
+pub(super) const EXAMPLE_FILES: [(&str, &str); 10] = [
     ("soul.md", include_str!("../../../config/soul.md")),
     ("identity.md", include_str!("../../../config/identity.md")),
     ("agents.md", include_str!("../../../config/agents.md")),

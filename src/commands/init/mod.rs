@@ -21,7 +21,6 @@ use rustix::process::geteuid;
 use secrecy::ExposeSecret as _;
 
 use self::existing::{ExistingSetup, TOKEN};
-pub(super) use self::files::EXAMPLE_FILES;
 use self::files::{SetupFileError, SetupPlan};
 use self::questions::{SetupAnswers, SetupQuestions};
 use self::unit::ServiceUnits;

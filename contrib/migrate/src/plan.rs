@@ -6,36 +6,35 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::Target;
-use super::error::MigrateError;
-use super::imported::{
-    ImportedChannel, ImportedConfig, ImportedDocument, ImportedJob, ImportedProject, JobSchedule,
-};
-use super::markdown::{self, words};
-use super::secrets::redact_likely_secrets;
-use crate::commands::init::EXAMPLE_FILES;
-use crate::disk::{read_ordinary, replace, text_of};
-use crate::event::Lane;
-use crate::id::ChannelId;
-use crate::markdown::outline::{descendants, outline};
-use crate::prompt::Document;
-use crate::redact::Redactor;
-use crate::workspace::{
-    Channels, CronJobs, DOCUMENT_LIMIT, Heartbeats, Hook, Hooks, channel_directory, with_channel,
-    with_project,
+use crate::error::MigrateError;
+use crate::imported::{ImportedConfig, ImportedDocument, ImportedJob, JobSchedule};
+use crate::markdown::{self, words};
+use crate::secrets::redact_likely_secrets;
+use aetheel_model::event::Lane;
+use aetheel_model::id::ChannelId;
+use aetheel_model::markdown::outline::{descendants, outline};
+use aetheel_model::prompt::Document;
+use aetheel_model::redact::Redactor;
+use aetheel_store::disk::{read_ordinary, replace, text_of};
+use aetheel_store::workspace::{
+    Channels, CronJobs, DOCUMENT_LIMIT, Heartbeats, Hook, Hooks, with_channel,
 };
 
 const CHANNELS: &str = "channels.md";
 const HEARTBEATS: &str = "heartbeat.md";
-/// Documents that describe the agent or its environment. The unchanged example is replaced there,
-/// because it would contradict the imported text.
-const REPLACEABLE_EXAMPLES: [Document; 4] =
-    [Document::Identity, Document::Soul, Document::User, Document::Tools];
+/// The examples of documents that describe the agent or its environment, as `aetheel init` writes
+/// them. An unchanged one is replaced, because it would contradict the imported text.
+const REPLACEABLE_EXAMPLES: [(Document, &str); 4] = [
+    (Document::Identity, include_str!("../../../config/identity.md")),
+    (Document::Soul, include_str!("../../../config/soul.md")),
+    (Document::User, include_str!("../../../config/user.md")),
+    (Document::Tools, include_str!("../../../config/tools.md")),
+];
 
 /// The planned additions.
-pub(super) struct MigrationPlan {
+pub(crate) struct MigrationPlan {
     files: BTreeMap<&'static str, PlannedFile>,
     /// Items that already exist, one line each.
     pub existing: Vec<String>,
@@ -46,7 +45,7 @@ pub(super) struct MigrationPlan {
     redactor: Redactor,
 }
 
-pub(super) struct PlannedFile {
+pub(crate) struct PlannedFile {
     path: PathBuf,
     /// The current contents, or `None` if the file does not exist.
     before: Option<String>,
@@ -57,12 +56,12 @@ pub(super) struct PlannedFile {
 
 impl PlannedFile {
     /// Returns whether the file does not exist yet.
-    pub(super) fn is_new(&self) -> bool {
+    pub(crate) fn is_new(&self) -> bool {
         self.before.is_none()
     }
 
     /// Returns the added lines, in order.
-    pub(super) fn added(&self) -> Vec<&str> {
+    pub(crate) fn added(&self) -> Vec<&str> {
         let before =
             if self.replaces_example { "" } else { self.before.as_deref().unwrap_or_default() };
         let diff = similar::TextDiff::from_lines(before, &self.after);
@@ -84,7 +83,7 @@ impl MigrationPlan {
     ///
     /// # Errors
     /// Names a file of the operator that cannot be read.
-    pub(super) fn new(found: &ImportedConfig, target: &Target<'_>) -> Result<Self, MigrateError> {
+    pub(crate) fn new(found: &ImportedConfig, folder: &Path) -> Result<Self, MigrateError> {
         let mut plan = Self {
             files: BTreeMap::new(),
             existing: Vec::new(),
@@ -94,7 +93,7 @@ impl MigrationPlan {
         };
         let names = Document::ALL.map(Document::file).into_iter().chain([CHANNELS, HEARTBEATS]);
         for name in names {
-            let path = target.folder.join(name);
+            let path = folder.join(name);
             let before = match read_ordinary(&path, DOCUMENT_LIMIT).and_then(text_of) {
                 Ok(text) => Some(text),
                 Err(error) if error.kind() == ErrorKind::NotFound => None,
@@ -104,24 +103,21 @@ impl MigrationPlan {
             plan.files.insert(name, PlannedFile { path, before, after, replaces_example: false });
         }
         for text in &found.texts {
-            plan.add_document(found.app_name, text);
+            plan.add_document(text);
         }
         let mut taken = Vec::new();
         for job in &found.jobs {
             let job = plan.with_unique_name(job, &mut taken);
             plan.add_job(&job);
         }
-        for project in &found.projects {
-            plan.add_project(project, target);
-        }
         for channel in &found.channels {
-            plan.add_channel(channel, target);
+            plan.add_channel(*channel);
         }
         Ok(plan)
     }
 
     /// Returns the files that change.
-    pub(super) fn changes(&self) -> impl Iterator<Item = (&'static str, &PlannedFile)> {
+    pub(crate) fn changes(&self) -> impl Iterator<Item = (&'static str, &PlannedFile)> {
         let changes = |file: &PlannedFile| file.before.as_deref().unwrap_or_default() != file.after;
         self.files.iter().filter(move |(_, file)| changes(file)).map(|(name, file)| (*name, file))
     }
@@ -131,7 +127,7 @@ impl MigrationPlan {
     /// # Errors
     /// Names a file that changed in the meantime or cannot be written. The files before it, in the
     /// order of their names, are written.
-    pub(super) fn write(&self) -> Result<(), MigrateError> {
+    pub(crate) fn write(&self) -> Result<(), MigrateError> {
         for (name, file) in self.changes() {
             let now = match read_ordinary(&file.path, DOCUMENT_LIMIT).and_then(text_of) {
                 Ok(text) => Some(text),
@@ -173,8 +169,8 @@ impl MigrationPlan {
         clean
     }
 
-    fn add_document(&mut self, called: &str, text: &ImportedDocument) {
-        let (name, title) = (text.into.file(), format!("From {called}: {}", text.from));
+    fn add_document(&mut self, text: &ImportedDocument) {
+        let (name, title) = (text.into.file(), format!("From OpenClaw: {}", text.from));
         let inert = markdown::inert(&self.hide(&text.from, &text.text));
         if inert.is_empty() {
             return;
@@ -192,9 +188,7 @@ impl MigrationPlan {
             ));
             return;
         }
-        let example =
-            EXAMPLE_FILES.iter().any(|(example, text)| *example == name && *text == before);
-        let gives_way = example && REPLACEABLE_EXAMPLES.contains(&text.into);
+        let gives_way = REPLACEABLE_EXAMPLES.contains(&(text.into, before.as_str()));
         let head = match (gives_way, before.trim_end()) {
             (true, _) | (_, "") => format!("# {}", text.into.title()),
             (false, before) => before.to_owned(),
@@ -262,70 +256,19 @@ impl MigrationPlan {
         }
     }
 
-    fn add_project(&mut self, project: &ImportedProject, target: &Target<'_>) {
-        let name = markdown::heading_name(&project.name);
-        if let Some(conflict) = target.directory_conflict(&project.directory) {
-            self.conflicts.push(format!("{CHANNELS}: project {name}: {conflict}"));
-            return;
-        }
-        let entries = [("directory", Some(project.directory.as_str()))];
-        match with_project(self.file(CHANNELS), &name, &entries) {
-            Ok(Some(after)) => {
-                self.set(CHANNELS, &name, after);
-            }
-            Ok(None) => self.existing.push(format!("{CHANNELS}: project {name}")),
-            Err(fault) => self.conflicts.push(format!("{CHANNELS}: project {name}: {fault}")),
-        }
-    }
-
-    fn add_channel(&mut self, channel: &ImportedChannel, target: &Target<'_>) {
-        let lane = Lane::Channel(channel.id);
-        let set = Channels::parse(self.file(CHANNELS)).of(&lane);
-        let mut entries = Vec::new();
-        let labelled = |what: &str| format!("{CHANNELS}: channel {}: {what}", channel.id);
-        match (&channel.directory, set.directory) {
-            (Some(wanted), None) => match target.directory_conflict(wanted) {
-                None => entries.push(("directory", Some(wanted.as_str()))),
-                Some(conflict) => return self.conflicts.push(labelled(&conflict)),
+    fn add_channel(&mut self, channel: ChannelId) {
+        let (lane, text) = (Lane::Channel(channel), self.file(CHANNELS));
+        let labelled = |what: &str| format!("{CHANNELS}: channel {channel}: {what}");
+        match Channels::parse(text).of(&lane).require_mention {
+            None => match with_channel(text, &lane, None, &[("require-mention", Some("no"))]) {
+                Ok(after) => drop(self.set(CHANNELS, &labelled(""), after)),
+                Err(error) => self.conflicts.push(labelled(&error.to_string())),
             },
-            (Some(wanted), Some(stands)) if *wanted == stands => {
-                self.existing.push(labelled("directory"))
-            }
-            (Some(wanted), Some(stands)) => self.conflicts.push(labelled(&format!(
-                "its directory is {stands} here and {wanted} there; it is not changed"
-            ))),
-            (None, _) => {}
+            Some(false) => self.existing.push(labelled("require-mention")),
+            Some(true) => self
+                .conflicts
+                .push(labelled("it must be mentioned here and not there; this is not changed")),
         }
-        match (channel.needs_no_mention, set.require_mention) {
-            (true, None) => entries.push(("require-mention", Some("no"))),
-            (true, Some(false)) => self.existing.push(labelled("require-mention")),
-            (true, Some(true)) => {
-                self.conflicts
-                    .push(labelled("it must be mentioned here and not there; this is not changed"));
-            }
-            (false, _) => {}
-        }
-        if entries.is_empty() {
-            return;
-        }
-        let name =
-            channel.name.as_deref().map(markdown::heading_name).filter(|name| !name.is_empty());
-        match with_channel(self.file(CHANNELS), &lane, name.as_deref(), &entries) {
-            Ok(after) => {
-                self.set(CHANNELS, &labelled(""), after);
-            }
-            Err(error) => self.conflicts.push(labelled(&error.to_string())),
-        }
-    }
-}
-
-impl Target<'_> {
-    /// Returns why a channel may not use this directory, with the next step, or `None` if it may.
-    fn directory_conflict(&self, directory: &str) -> Option<String> {
-        let fault = channel_directory(directory, self.roots, self.home).err()?;
-        Some(format!(
-            "{fault}; create the directory, or add it to PROJECT_ROOTS, then run this again"
-        ))
     }
 }
 

@@ -9,17 +9,15 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::LocalMachine;
-use super::error::{MigrateError, UnsupportedJob};
-use super::formats::json5;
-use super::ids::{channel_id, snowflake};
-use super::imported::{
-    ImportedChannel, ImportedConfig, ImportedDocument, ImportedJob, JobSchedule,
-};
-use super::schedule::{self, SecondsField};
-use super::source::{MAX_DOCUMENT_BYTES, MAX_SETTINGS_BYTES, SourceFolder};
-use crate::prompt::Document;
-use crate::schedule::ActiveHours;
+use crate::LocalMachine;
+use crate::error::{MigrateError, UnsupportedJob};
+use crate::ids::{channel_id, snowflake};
+use crate::imported::{ImportedConfig, ImportedDocument, ImportedJob, JobSchedule};
+use crate::json::json5;
+use crate::schedule;
+use crate::source::{MAX_DOCUMENT_BYTES, MAX_SETTINGS_BYTES, SourceFolder};
+use aetheel_model::prompt::Document;
+use aetheel_model::schedule::ActiveHours;
 
 const DOCUMENTS: [(&str, Document); 6] = [
     ("IDENTITY.md", Document::Identity),
@@ -39,14 +37,14 @@ const EXPORT: &str = "cron/export.json";
 ///
 /// # Errors
 /// The folder does not belong to `OpenClaw`, or its version is unknown.
-pub(super) fn read(
+pub(crate) fn read(
     source: &SourceFolder,
     here: &LocalMachine,
 ) -> Result<ImportedConfig, MigrateError> {
-    let mut found = ImportedConfig::of("OpenClaw");
-    let text = source.text("openclaw.json", MAX_SETTINGS_BYTES)?.ok_or_else(|| {
-        MigrateError::OtherApp { folder: source.path.clone(), files: "no openclaw.json" }
-    })?;
+    let mut found = ImportedConfig::default();
+    let text = source
+        .text("openclaw.json", MAX_SETTINGS_BYTES)?
+        .ok_or_else(|| MigrateError::OtherApp(source.path.clone()))?;
     let config =
         json5(&text).map_err(|error| MigrateError::Syntax { file: "openclaw.json", error })?;
     found.secrets.add_settings("openclaw.json", &config);
@@ -292,8 +290,7 @@ fn import_jobs(
     if !store["version"].is_null() && store["version"] != 1 {
         return Err(MigrateError::StoreVersion { file, version: store["version"].clone() });
     }
-    let missing = "there are no `jobs` in it";
-    let jobs = store["jobs"].as_array().ok_or(MigrateError::NoJobs { file, missing })?;
+    let jobs = store["jobs"].as_array().ok_or(MigrateError::NoJobs(file))?;
     for (at, job) in jobs.iter().enumerate() {
         let named = job["name"].as_str().or(job["id"].as_str());
         let called = named.map_or_else(|| format!("number {}", at + 1), str::to_owned);
@@ -316,11 +313,8 @@ fn convert_job(
     }
     let (when, zone) = match job.schedule {
         OpenclawSchedule::Cron { expr, tz } => {
-            let (when, _) = schedule::parse_cron(&expr, SecondsField::First)?;
-            (
-                when,
-                tz.map(|tz| schedule::known_zone(&tz)).transpose()?.or_else(|| here.zone.clone()),
-            )
+            let zone = tz.map(|tz| schedule::known_zone(&tz)).transpose()?;
+            (schedule::parse_cron(&expr)?, zone.or_else(|| here.zone.clone()))
         }
         OpenclawSchedule::Every { every_ms } => {
             (schedule::interval(every_ms / 1_000)?, here.zone.clone())
@@ -366,7 +360,7 @@ fn import_channels(config: &Value, found: &mut ImportedConfig) {
                     continue;
                 };
                 if channel["requireMention"] == false {
-                    found.channels.push(ImportedChannel::without_mention(id));
+                    found.channels.push(id);
                 }
                 if channel["systemPrompt"].is_string() {
                     found.skip(format!("channel {id}: channels cannot have their own system prompt; write an AGENTS.md or CLAUDE.md into its directory"));

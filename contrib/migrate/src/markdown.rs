@@ -1,12 +1,12 @@
 //! Inserts untrusted text into the operator's markdown files, so that no reader of these files
 //! finds a heading, an entry, a comment or the start of a code block in it. Pure.
 
-use super::imported::{ImportedJob, JobSchedule};
-use super::schedule::format_interval;
-use crate::markdown::layout::{is_failed_heading, key_of};
-use crate::markdown::outline::outline;
-use crate::markdown::{CodeFence, MarkdownLine, lines};
-use crate::plain::{clean_text, short_line};
+use crate::imported::{ImportedJob, JobSchedule};
+use crate::schedule::format_interval;
+use aetheel_model::markdown::layout::{is_failed_heading, key_of};
+use aetheel_model::markdown::outline::outline;
+use aetheel_model::markdown::{CodeFence, MarkdownLine, lines};
+use aetheel_model::plain::{clean_text, short_line};
 
 /// Largest number of characters of a name.
 const MAX_NAME_CHARS: usize = 60;
@@ -36,7 +36,7 @@ const KEYS: [&str; 18] = [
 
 /// Neutralizes a document, so that it can be inserted below a heading: headings become bold lines,
 /// comments are removed, and an open code block is closed.
-pub(super) fn inert(text: &str) -> String {
+pub(crate) fn inert(text: &str) -> String {
     let clean = clean_text(text).replace(['\u{2028}', '\u{2029}'], "\n");
     let (mut inert, mut open) = (String::with_capacity(clean.len()), None);
     for (_, line) in lines(&clean) {
@@ -76,12 +76,12 @@ fn inert_line(line: &str) -> String {
 }
 
 /// Returns whether a file has a top-level heading with this title.
-pub(super) fn has_section(file: &str, title: &str) -> bool {
+pub(crate) fn has_section(file: &str, title: &str) -> bool {
     outline(file).iter().any(|part| part.level == 1 && part.title == title)
 }
 
 /// Reduces a text to words that are safe in a heading.
-pub(super) fn heading_name(text: &str) -> String {
+pub(crate) fn heading_name(text: &str) -> String {
     let plain: String = short_line(text, MAX_NAME_CHARS)
         .chars()
         .map(|c| if c.is_alphanumeric() || " .,'()/&+-".contains(c) { c } else { ' ' })
@@ -91,7 +91,7 @@ pub(super) fn heading_name(text: &str) -> String {
 }
 
 /// Formats an instruction for an entry `instruction:`. Lines after the first are indented.
-pub(super) fn instruction(text: &str) -> String {
+pub(crate) fn instruction(text: &str) -> String {
     let clean = clean_text(text).replace(['\u{2028}', '\u{2029}'], "\n").replace('\u{fffd}', "?");
     // Readers take a code block for an example and ignore it, so its fences are removed.
     let kept = clean.trim().lines().filter(|line| CodeFence::opened_by(line).is_none());
@@ -111,12 +111,12 @@ fn is_entry(line: &str) -> bool {
 }
 
 /// Splits an instruction into words, to compare instructions regardless of whitespace.
-pub(super) fn words(text: &str) -> Vec<&str> {
+pub(crate) fn words(text: &str) -> Vec<&str> {
     text.split_whitespace().collect()
 }
 
 /// Formats a job with a heading of the given level, for `agents.md` or `heartbeat.md`.
-pub(super) fn job(level: usize, job: &ImportedJob) -> String {
+pub(crate) fn job(level: usize, job: &ImportedJob) -> String {
     let mut text = format!("{} {}\n\n", "#".repeat(level), heading_name(&job.name));
     match &job.when {
         JobSchedule::Cron(expression) => text += &format!("- expression: `{expression}`\n"),
@@ -141,8 +141,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::id::ChannelId;
-    use crate::workspace::{CronJobs, Heartbeats, Hook, Hooks};
+    use aetheel_model::id::ChannelId;
+    use aetheel_store::workspace::{CronJobs, Heartbeats, Hook, Hooks};
 
     fn written(text: &str) -> ImportedJob {
         let when = JobSchedule::Cron("0 9 * * *".to_owned());

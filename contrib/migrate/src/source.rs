@@ -1,6 +1,6 @@
-//! Reads the folder of another app, with size limits, and never through a symbolic link.
+//! Reads the folder of `OpenClaw`, with size limits, and never through a symbolic link.
 //!
-//! The app's agents can write to the folder. A link in it may lead to any file that this user can
+//! Its agents can write to the folder. A link in it may lead to any file that this user can
 //! read, so no link is followed, even one that is created during the import.
 
 use std::ffi::OsStr;
@@ -12,16 +12,16 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{Mode, OFlags, open, openat};
 use rustix::io::Errno;
 
-use super::error::SourceError;
+use crate::error::SourceError;
 
 /// Largest size of a file of settings or schedules, in bytes.
-pub(super) const MAX_SETTINGS_BYTES: u64 = 8 << 20;
+pub(crate) const MAX_SETTINGS_BYTES: u64 = 8 << 20;
 /// Largest size of a document, in bytes.
-pub(super) const MAX_DOCUMENT_BYTES: u64 = 256 << 10;
+pub(crate) const MAX_DOCUMENT_BYTES: u64 = 256 << 10;
 /// Largest number of names that are read from a folder.
 const MAX_NAMES: usize = 10_000;
 
-pub(super) struct SourceFolder {
+pub(crate) struct SourceFolder {
     /// The path as the operator wrote it, for messages.
     pub path: PathBuf,
     root: OwnedFd,
@@ -32,7 +32,7 @@ impl SourceFolder {
     ///
     /// # Errors
     /// Returns the reason if the folder cannot be opened.
-    pub(super) fn open(path: &Path) -> Result<Self, SourceError> {
+    pub(crate) fn open(path: &Path) -> Result<Self, SourceError> {
         let folder = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = open(path, folder, Mode::empty())
             .map_err(|error| SourceError::Folder { path: path.to_owned(), error: error.into() })?;
@@ -40,7 +40,7 @@ impl SourceFolder {
     }
 
     /// Returns whether a file or folder with this name exists.
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.reach(Path::new(name), OFlags::PATH).is_ok()
     }
 
@@ -48,7 +48,7 @@ impl SourceFolder {
     ///
     /// # Errors
     /// The file is a link or not a regular file, has more than `most` bytes, or is not UTF-8.
-    pub(super) fn text(&self, name: &str, most: u64) -> Result<Option<String>, SourceError> {
+    pub(crate) fn text(&self, name: &str, most: u64) -> Result<Option<String>, SourceError> {
         match self.read(name, most) {
             Ok(text) => Ok(Some(text).filter(|text| !text.trim().is_empty())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -78,7 +78,7 @@ impl SourceFolder {
     ///
     /// # Errors
     /// Returns the reason if the folder cannot be read.
-    pub(super) fn names(&self, folder: &str, end: &str) -> Result<Vec<String>, SourceError> {
+    pub(crate) fn names(&self, folder: &str, end: &str) -> Result<Vec<String>, SourceError> {
         let folder = match self.reach(Path::new(folder), OFlags::RDONLY | OFlags::DIRECTORY) {
             Ok(found) => found,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -1,11 +1,11 @@
-//! Parses Discord ids in the notations of other apps. Pure.
+//! Parses Discord ids in the notations of `OpenClaw`. Pure.
 
 use serde_json::Value;
 
-use crate::id::ChannelId;
+use aetheel_model::id::ChannelId;
 
 /// Parses a channel's Discord id, which consists of digits only.
-pub(super) fn snowflake(text: &str) -> Option<ChannelId> {
+pub(crate) fn snowflake(text: &str) -> Option<ChannelId> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     // Discord's ids are longer. Some people write 0 or 1 for "nobody".
     let number = text.parse().ok().filter(|number| digits && *number > 9_999_999_999_u64);
@@ -13,7 +13,7 @@ pub(super) fn snowflake(text: &str) -> Option<ChannelId> {
 }
 
 /// Returns the channel id in a value such as `channel:123`, `<#123>` or 123.
-pub(super) fn channel_id(value: &Value) -> Option<ChannelId> {
+pub(crate) fn channel_id(value: &Value) -> Option<ChannelId> {
     match value {
         Value::Number(number) => snowflake(&number.to_string()),
         Value::String(text) => {
@@ -22,12 +22,6 @@ pub(super) fn channel_id(value: &Value) -> Option<ChannelId> {
         }
         _ => None,
     }
-}
-
-/// Returns the channel id in a key such as `discord:123:456`, which contains a channel and a user.
-pub(super) fn channel_of_key(key: &str) -> Option<ChannelId> {
-    let rest = key.strip_prefix("discord:")?;
-    snowflake(rest.split(':').next().unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -58,10 +52,5 @@ mod tests {
         ] {
             assert_eq!(channel_id(&value), None, "{value}");
         }
-        assert_eq!(channel_of_key("discord:123456789012345678:42"), wanted);
-        assert_eq!(
-            (channel_of_key("telegram:123456789012345678:1"), channel_of_key("discord:dm:1")),
-            (None, None)
-        );
     }
 }

@@ -1,5 +1,4 @@
-//! Parses JSON5 and YAML into JSON values. Errors do not quote the files, which may contain
-//! secrets.
+//! Parses JSON5 into JSON values. Errors do not quote the file, which may contain secrets.
 
 use std::fmt;
 
@@ -11,45 +10,12 @@ use serde_json::{Map, Value};
 /// overflows the stack.
 const MAX_DEPTH: usize = 64;
 
-#[derive(Debug, PartialEq, thiserror::Error)]
-pub(super) enum Invalid {
-    #[error("it is not JSON5: {0}")]
-    Json5(#[from] json5::Error),
-    #[error("it is not YAML, line {line} column {column}")]
-    YamlAt { line: u64, column: u64 },
-    #[error("it is not YAML")]
-    Yaml,
-}
-
 /// Parses JSON5 (json5.org), which includes strict JSON.
-pub(super) fn json5(text: &str) -> Result<Value, Invalid> {
+///
+/// # Errors
+/// Returns the parser's error.
+pub(crate) fn json5(text: &str) -> Result<Value, json5::Error> {
     Ok(json5::from_str::<Limited>(text)?.0)
-}
-
-/// Parses YAML, with `yes` and `no` as booleans, within the library's limits of size and depth.
-pub(super) fn yaml(text: &str) -> Result<Value, Invalid> {
-    if text.trim().is_empty() {
-        return Ok(Value::Null);
-    }
-    serde_saphyr::from_str(text).map_err(|error: serde_saphyr::Error| match error.location() {
-        Some(at) => Invalid::YamlAt { line: at.line(), column: at.column() },
-        None => Invalid::Yaml,
-    })
-}
-
-/// Returns the texts at a path such as `["discord", "allowed_channels"]`: one for a scalar, all
-/// scalars of a list, and nothing for other values. Numbers and booleans count as texts.
-pub(super) fn texts(settings: &Value, path: &[&str]) -> Vec<String> {
-    let text = |value: &Value| match value {
-        Value::String(text) => Some(text.clone()).filter(|text| !text.is_empty()),
-        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
-        _ => None,
-    };
-    match path.iter().try_fold(settings, |value, key| value.get(key)) {
-        Some(Value::Array(items)) => items.iter().filter_map(text).collect(),
-        Some(value) => text(value).into_iter().collect(),
-        None => Vec::new(),
-    }
 }
 
 /// A value nested at most [`MAX_DEPTH`] deep.
@@ -153,46 +119,7 @@ mod tests {
             ["", "{", "{a:}", "{a: NaN}", "[1 2]", "{\"a\": 0x}", "{} canary", "canary", &deep]
         {
             let why = json5(text).unwrap_err().to_string();
-            assert!(why.starts_with("it is not JSON5: "), "{why}");
             assert!(!why.contains("canary"), "{why}");
-        }
-    }
-
-    const YAML: &str = "---\n# head\ntimezone: Asia/Kolkata  # here\nmodel:\n  default: x\n  discord:\n    free: \"no\"\ndiscord:\n  require_mention: no\n  free: \"1,2\" # two\n  id: 1234567890123456789\n  list:\n    - 3  # three\n    - \"4\"\n  flat: [5, '6',]\n  prompts:\n    \"7\": |\n      text: deep\n      free: 9\n  left:\n  - 8\nlast: 'a # b'\nanchor: &x z\nempty: \"\"\n";
-
-    #[test]
-    fn texts_and_lists_of_yaml_are_found_by_their_path() {
-        let settings = yaml(YAML).unwrap();
-        for (path, wanted) in [
-            (&["timezone"][..], &["Asia/Kolkata"][..]),
-            (&["discord", "require_mention"], &["false"]),
-            (&["discord", "free"], &["1,2"]),
-            (&["discord", "id"], &["1234567890123456789"]),
-            (&["discord", "list"], &["3", "4"]),
-            (&["discord", "flat"], &["5", "6"]),
-            (&["discord", "left"], &["8"]),
-            (&["last"], &["a # b"]),
-            (&["model", "discord", "free"], &["no"]),
-            (&["discord", "prompts", "7"], &["text: deep\nfree: 9\n"]),
-            (&["discord", "none"], &[]),
-            (&["discord"], &[]),
-            (&["anchor"], &["z"]),
-            (&["empty"], &[]),
-        ] {
-            assert_eq!(texts(&settings, path), wanted, "{path:?}");
-        }
-        assert_eq!(yaml(" \n"), Ok(Value::Null));
-        assert_eq!(yaml("# all of it is commented out\n"), Ok(Value::Null));
-    }
-
-    #[test]
-    fn invalid_yaml_is_refused_without_quoting_it() {
-        let bomb = (0..12).fold("a0: &a0 x\n".to_owned(), |text, at| {
-            format!("{text}a{}: &a{} [{}]\n", at + 1, at + 1, format!("*a{at}, ").repeat(10))
-        });
-        for text in ["key: \"canary", "a: [canary", &"[".repeat(1 << 20), &bomb] {
-            let why = yaml(text).unwrap_err().to_string();
-            assert!(why.starts_with("it is not YAML") && !why.contains("canary"), "{why}");
         }
     }
 
@@ -209,7 +136,7 @@ mod tests {
 
         #[test]
         fn no_text_panics(text in r"(\PC|[\n\r\t '/*\\,#{}\[\]:&*-]){0,60}") {
-            drop((json5(&text), yaml(&text)));
+            drop(json5(&text));
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Collects the secrets of another app, so that they are not copied, and their locations, to show
+//! Collects the secrets of `OpenClaw`, so that they are not copied, and their locations, to show
 //! them to the operator.
 
 use secrecy::SecretString;
 use serde_json::Value;
 
-use crate::redact::Redactor;
+use aetheel_model::redact::Redactor;
 
 /// Parts of names that have secret values, in lower case without separators.
 const SECRET_NAME_PARTS: [&str; 8] =
@@ -31,9 +31,9 @@ const MIN_SECRET_BYTES: usize = 8;
 /// Largest depth of settings that are searched.
 const MAX_DEPTH: usize = 64;
 
-/// The secrets of another app.
+/// The secrets of `OpenClaw`.
 #[derive(Debug, Default)]
-pub(super) struct SourceSecrets {
+pub(crate) struct SourceSecrets {
     values: Vec<SecretString>,
     /// File and name of each secret, without its value.
     pub places: Vec<String>,
@@ -41,18 +41,18 @@ pub(super) struct SourceSecrets {
 
 impl SourceSecrets {
     /// Collects the secrets of a settings file.
-    pub(super) fn add_settings(&mut self, file: &str, settings: &Value) {
+    pub(crate) fn add_settings(&mut self, file: &str, settings: &Value) {
         self.walk(file, "", settings, MAX_DEPTH);
     }
 
     /// Collects the secrets of lines `NAME=value`.
-    pub(super) fn add_env(&mut self, file: &str, text: &str) {
+    pub(crate) fn add_env(&mut self, file: &str, text: &str) {
         for (name, value) in parse_env(text) {
             self.note(file, name, value);
         }
     }
 
-    pub(super) fn redactor(&self) -> Redactor {
+    pub(crate) fn redactor(&self) -> Redactor {
         Redactor::new(&self.values)
     }
 
@@ -90,7 +90,7 @@ impl SourceSecrets {
 }
 
 /// Parses lines `NAME=value`, and removes quotes around the values.
-pub(super) fn parse_env(text: &str) -> impl Iterator<Item = (&str, &str)> {
+fn parse_env(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.lines().filter_map(|line| {
         let line = line.trim().strip_prefix("export ").unwrap_or(line.trim());
         let (name, value) = line.split_once('=').filter(|_| !line.starts_with('#'))?;
@@ -110,7 +110,7 @@ fn is_secret_name(name: &str) -> bool {
 
 /// Redacts words that look like secrets, in addition to known values, because agents write keys
 /// into their notes. Also returns the number of redacted words.
-pub(super) fn redact_likely_secrets(text: &str) -> (String, usize) {
+pub(crate) fn redact_likely_secrets(text: &str) -> (String, usize) {
     let (mut hidden, mut count, mut key) = (String::with_capacity(text.len()), 0, false);
     for line in text.split_inclusive('\n') {
         if key || line.contains("-----BEGIN ") && line.contains("PRIVATE KEY") {

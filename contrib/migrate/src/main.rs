@@ -1,17 +1,14 @@
-//! `aetheel migrate`: imports the configuration of another app into the operator's markdown files.
+//! `aetheel-migrate`: imports the configuration of `OpenClaw` into an operator's markdown files.
 //!
-//! One module per app reads its files into common types ([`imported`]). [`plan`] turns them into
-//! additions to the operator's files. Everything is shown before it is written. Secrets are never
-//! copied. The app's files are untrusted, because its agents can write to them. Tested by
-//! `tests/gateway/migrate.rs`.
+//! [`openclaw`] reads its files into the types of [`imported`]. [`plan`] turns these into additions
+//! to the operator's files. Everything is shown before it is written. Secrets are never copied. The
+//! files of `OpenClaw` are untrusted, because its agents can write to them. `docs/migrating.md`
+//! describes the program, and `tests/openclaw.rs` tests it.
 
-mod cc_connect;
 mod error;
-mod formats;
-mod hermes;
 mod ids;
 mod imported;
-mod kimaki;
+mod json;
 mod markdown;
 mod openclaw;
 mod plan;
@@ -19,25 +16,45 @@ mod schedule;
 mod secrets;
 mod source;
 
+use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use aetheel_model::exit;
+use aetheel_model::plain::{clean_text, counted, one_line};
+use aetheel_model::redact::Redactor;
+use aetheel_store::config_folder::{ConfigFolder, FolderReason, user_folder};
+use aetheel_store::workspace::LockOwner;
+use clap::Parser;
 
 use self::error::MigrateError;
 use self::imported::ImportedConfig;
 use self::plan::MigrationPlan;
 use self::secrets::redact_likely_secrets;
 use self::source::SourceFolder;
-use crate::cli::{MigrateArgs, SourceApp, exit};
-use crate::console::TerminalPrompt;
-use crate::plain::{clean_text, counted, one_line};
-use crate::redact::Redactor;
-use crate::startup::settings::{FolderReason, OperatorSettings, user_folder};
-use crate::terminal::{fail, line, print_stderr};
-use crate::workspace::LockOwner;
 
 /// Largest number of lines of a file that are shown.
 const MAX_SHOWN_LINES: usize = 400;
 
-/// Properties of this machine that affect the app's settings.
+/// Import personality, memory, schedules and channels of OpenClaw into Aetheel
+#[derive(Debug, Parser)]
+#[command(name = "aetheel-migrate", version)]
+struct MigrateArgs {
+    /// Folder of OpenClaw, instead of ~/.openclaw
+    #[arg(long, value_name = "FOLDER")]
+    from: Option<PathBuf>,
+    /// Configuration folder of Aetheel, instead of the one that `aetheel` uses
+    #[arg(long, value_name = "FOLDER", env = "CONFIG_DIR")]
+    into: Option<PathBuf>,
+    /// Write without a question
+    #[arg(long, short, conflicts_with = "preview")]
+    yes: bool,
+    /// Only show the changes
+    #[arg(long, visible_alias = "dry-run")]
+    preview: bool,
+}
+
+/// Properties of this machine that affect the settings of `OpenClaw`.
 struct LocalMachine {
     home: Option<PathBuf>,
     /// IANA name of the machine's time zone, if it has one.
@@ -54,88 +71,79 @@ impl LocalMachine {
     }
 }
 
-/// The destination of the import.
-struct Target<'a> {
-    folder: &'a Path,
-    /// Folders that contain the directories of channels.
-    roots: &'a [PathBuf],
-    home: Option<&'a str>,
+fn main() -> ExitCode {
+    let code = match MigrateArgs::try_parse() {
+        Ok(arguments) => run(&arguments),
+        Err(error) => {
+            let _ = error.print();
+            if error.use_stderr() { exit::USAGE } else { exit::OK }
+        }
+    };
+    code.into()
 }
 
 /// Shows the import, asks for confirmation, and writes. Returns the exit code.
-pub(super) fn run(settings: &OperatorSettings, wish: &MigrateArgs) -> u8 {
-    let mut folder = &settings.config.config_dir;
-    // The folder that `aetheel init` will create.
-    let later = user_folder(|name| settings.variables.get(name).cloned());
-    if settings.folder.reason == FolderReason::Nothing || !folder.is_dir() {
-        if !wish.preview {
-            fail(
+fn run(arguments: &MigrateArgs) -> u8 {
+    let variable = |name: &str| std::env::var(name).ok();
+    let named = arguments.into.clone().filter(|folder| !folder.as_os_str().is_empty());
+    let chosen = ConfigFolder::find(named, variable);
+    let mut folder = chosen.path;
+    if chosen.reason == FolderReason::Nothing || !folder.is_dir() {
+        if !arguments.preview {
+            report(
                 "there is no folder to write into yet; run `aetheel init` first, or see what would be written with `--preview`",
             );
             return exit::CONFIG;
         }
-        if settings.folder.reason == FolderReason::Nothing {
-            folder = later.as_ref().unwrap_or(folder);
+        if chosen.reason == FolderReason::Nothing {
+            // The folder that `aetheel init` will create.
+            folder = user_folder(variable).unwrap_or(folder);
         }
     }
-    match migrate(settings, folder, wish) {
-        Ok(code) => code,
-        Err(error) => {
-            fail(&settings.redactor.redact(clean_text(&error.to_string()).into_owned()));
-            print_stderr("nothing was written");
-            exit::CONFIG
-        }
-    }
+    migrate(&folder, arguments).unwrap_or_else(|error| {
+        report(&clean_text(&error.to_string()));
+        exit::CONFIG
+    })
 }
 
-fn migrate(
-    settings: &OperatorSettings,
-    folder: &Path,
-    wish: &MigrateArgs,
-) -> Result<u8, MigrateError> {
-    let home = settings.variables.get("HOME").map(String::as_str);
-    let here = LocalMachine { home: home.map(PathBuf::from), zone: schedule::local_zone() };
-    let from = match (&wish.from, &here.home) {
+fn migrate(folder: &Path, arguments: &MigrateArgs) -> Result<u8, MigrateError> {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let here = LocalMachine { home, zone: schedule::local_zone() };
+    let from = match (&arguments.from, &here.home) {
         (Some(from), _) => from.clone(),
-        (None, Some(home)) => home.join(default_folder(wish.source)),
+        (None, Some(home)) => home.join(".openclaw"),
         (None, None) => return Err(MigrateError::NoHome),
     };
     let source = SourceFolder::open(&from)?;
-    let found = match wish.source {
-        SourceApp::Openclaw => openclaw::read(&source, &here),
-        SourceApp::CcConnect => cc_connect::read(&source, &here),
-        SourceApp::Kimaki => kimaki::read(&source),
-        SourceApp::Hermes => hermes::read(&source, &here),
-    }?;
-    let plan = MigrationPlan::new(
-        &found,
-        &Target { folder, roots: &settings.config.project_roots, home },
-    )?;
+    let found = openclaw::read(&source, &here)?;
+    let plan = MigrationPlan::new(&found, folder)?;
     show(&found, &plan, &source.path, folder);
     if plan.changes().next().is_none() {
         line("Nothing to write.");
         return Ok(exit::OK);
     }
-    if wish.preview {
+    if arguments.preview {
         return Ok(exit::OK);
     }
-    if !wish.yes {
-        let Some(mut asking) = TerminalPrompt::at_terminal() else {
+    if !arguments.yes {
+        if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
             line("Nothing was written: use --yes to write without asking.");
             return Ok(exit::OK);
-        };
-        if !asking.confirm("Write this?", false).unwrap_or(false) {
-            print_stderr("nothing was written");
+        }
+        line("Write this? [y/N]");
+        let mut answer = String::new();
+        let is_read = io::stdin().read_line(&mut answer).is_ok();
+        if !(is_read && matches!(answer.trim(), "y" | "Y" | "yes")) {
+            line("Nothing was written.");
             return Ok(exit::FAILED);
         }
     }
     if let Some(serving) = LockOwner::current(folder) {
-        fail(&format!(
+        report(&format!(
             "a gateway (process {}) serves {}; stop it first, because it writes to the same files",
             serving.pid,
             folder.display()
         ));
-        print_stderr("nothing was written");
         return Ok(exit::LOCKED);
     }
     plan.write()?;
@@ -143,21 +151,21 @@ fn migrate(
     Ok(exit::OK)
 }
 
-fn default_folder(neighbour: SourceApp) -> &'static str {
-    match neighbour {
-        SourceApp::Openclaw => ".openclaw",
-        SourceApp::CcConnect => ".cc-connect",
-        SourceApp::Kimaki => ".kimaki",
-        SourceApp::Hermes => ".hermes",
-    }
+/// Prints a line. A closed stdout is ignored.
+fn line(text: &str) {
+    let _ = writeln!(io::stdout(), "{text}");
+}
+
+/// Prints the reason why nothing was written to stderr.
+fn report(reason: &str) {
+    let _ = writeln!(io::stderr(), "error: {reason}\nnothing was written");
 }
 
 /// Prints the planned additions, and the items that are not imported, with reasons.
 fn show(found: &ImportedConfig, plan: &MigrationPlan, from: &Path, into: &Path) {
     let hider = found.secrets.redactor();
     let version = found.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
-    let head =
-        format!("{}{version} in {}, into {}", found.app_name, from.display(), into.display());
+    let head = format!("OpenClaw{version} in {}, into {}", from.display(), into.display());
     line(&redacted_line(&hider, &head));
     for (name, file) in plan.changes() {
         let how = match (file.is_new(), file.replaces_example) {
