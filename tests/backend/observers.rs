@@ -1,6 +1,5 @@
 //! Tests of observer components: their lines, their replacement, and hostile ones.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use aetheel::agent::Usage;
@@ -134,20 +133,4 @@ async fn refusal(bytes: &[u8]) -> String {
 async fn a_policy_is_not_admitted_as_an_observer() {
     let policy = crate::support::policies::WatPolicy::new("test", "1").build();
     assert!(refusal(&policy).await.contains("it is not an observer"));
-}
-
-fn built(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("target").join(path)
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_shipped_observer_writes_a_span_for_a_turn() {
-    let bytes = std::fs::read(built("guests/wasm32-wasip2/release/spans.wasm"));
-    let folder = ObserverFolder::new(&[("spans.wasm", &bytes.expect("`make guests` built it"))]);
-    let set = folder.start().await;
-    set.notify(&ended("1f0c9a2e"));
-    set.close().await;
-    let span: serde_json::Value = serde_json::from_str(folder.lines("spans").trim()).unwrap();
-    assert_eq!(span["name"], "invoke_agent demo");
-    assert_eq!(span["attributes"]["gen_ai.usage.output_tokens"], 4);
 }
