@@ -7,7 +7,7 @@
 //!
 //! | layer | crates and modules |
 //! |---|---|
-//! | program | [`cli`] [`commands`] [`app`] [`startup`] [`agents`] [`terminal`] [`progress`] [`console`] [`sources`] [`demo`] [`mending`] |
+//! | program | [`cli`] [`commands`] [`app`] [`startup`] [`agents`] [`terminal`] [`terminal_prompt`] [`progress`] [`console`] [`sources`] [`demo`] [`mending`] |
 //! | holder | `aetheel-hold` |
 //! | adapters | `aetheel-wasm` `aetheel-process` `aetheel-discord` `aetheel-web` `aetheel-cluster` `aetheel-registry` `aetheel-otel` |
 //! | use cases | `aetheel-dispatch` `aetheel-kit` |
@@ -46,3 +46,4 @@ pub mod progress;
 pub mod sources;
 pub mod startup;
 pub mod terminal;
+pub mod terminal_prompt;

@@ -40,7 +40,7 @@ const OWNERS: [(&str, &str); 15] = [
 
 /// Cycles between modules of one folder. The list may only shrink.
 const CIRCLES: [&str; 4] = [
-    "aetheel::console: editing input outlet reply",
+    "aetheel::console: editing input names outlet reply",
     "kit: check golden",
     "model::prompt: marks neutral",
     "store::workspace: channels lane_memory",

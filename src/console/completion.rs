@@ -1,24 +1,19 @@
 //! Finds what the Tab key completes: commands, the names after them, or paths. Pure.
 
+use crate::dispatch::Setting;
+
 /// The kind of word at the cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CompletionKind {
     /// A command, including its `/`.
     Command,
-    /// A name after a command.
-    Name(NameKind),
     /// The path of a file.
     Path,
-}
-
-/// A set of names that a command accepts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NameKind {
+    /// The name of a backend.
     Backend,
-    Model,
-    Effort,
-    Safety,
-    Mode,
+    /// A value of a setting.
+    Value(Setting),
+    /// A folded part of the last answer.
     Folded,
 }
 
@@ -30,22 +25,20 @@ pub(super) fn completion_at(before: &str) -> Option<(usize, CompletionKind)> {
         let Some((command, rest)) = before.split_once(char::is_whitespace) else {
             return Some((0, CompletionKind::Command));
         };
-        let named = match command {
+        let kind = match command {
             "/file" | "/project" => {
                 return Some((before.len() - rest.trim_start().len(), CompletionKind::Path));
             }
-            "/backend" | "/ping" => NameKind::Backend,
-            "/model" => NameKind::Model,
-            "/thinking" => NameKind::Effort,
-            "/safety" => NameKind::Safety,
-            "/mode" => NameKind::Mode,
-            "/open" => NameKind::Folded,
+            "/backend" | "/ping" => CompletionKind::Backend,
+            "/model" => CompletionKind::Value(Setting::Model),
+            "/thinking" => CompletionKind::Value(Setting::Effort),
+            "/safety" => CompletionKind::Value(Setting::Safety),
+            "/mode" => CompletionKind::Value(Setting::Mode),
+            "/open" => CompletionKind::Folded,
             _ => return None,
         };
-        return rest[..rest.len() - (before.len() - word)]
-            .trim()
-            .is_empty()
-            .then_some((word, CompletionKind::Name(named)));
+        let is_first = rest[..rest.len() - (before.len() - word)].trim().is_empty();
+        return is_first.then_some((word, kind));
     }
     let quoted = before.rfind("@\"").filter(|at| !before[at + 2..].contains('"'));
     let begins = quoted.unwrap_or(word);
@@ -67,10 +60,10 @@ mod tests {
         for (before, wanted) in [
             ("/", Some((0, CompletionKind::Command))),
             ("/back", Some((0, CompletionKind::Command))),
-            ("/backend cl", Some((9, CompletionKind::Name(NameKind::Backend)))),
-            ("/ping  ", Some((7, CompletionKind::Name(NameKind::Backend)))),
-            ("/model ", Some((7, CompletionKind::Name(NameKind::Model)))),
-            ("/mode p", Some((6, CompletionKind::Name(NameKind::Mode)))),
+            ("/backend cl", Some((9, CompletionKind::Backend))),
+            ("/ping  ", Some((7, CompletionKind::Backend))),
+            ("/model ", Some((7, CompletionKind::Value(Setting::Model)))),
+            ("/mode p", Some((6, CompletionKind::Value(Setting::Mode)))),
             ("/model a b", None),
             ("/steer wri", None),
             ("/file no", Some((6, CompletionKind::Path))),

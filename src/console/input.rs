@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
+use super::names::NameSource;
 use super::outlet::ConsoleState;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,36 +14,66 @@ pub(super) enum TerminalInput {
     Line(String),
     /// Ctrl-C on an empty line.
     Interrupt,
-    /// Ctrl-D on an empty line.
+    /// The end of the input: Ctrl-D on an empty line, or a closed terminal.
     End,
 }
 
-/// Starts to read. The channel is closed at the end of the input.
-pub(super) fn read(shared: Arc<ConsoleState>) -> mpsc::Receiver<TerminalInput> {
-    let (sender, receiver) = mpsc::channel(16);
-    let spawned = std::thread::Builder::new().name("stdin".to_owned()).spawn(move || match shared
-        .take_editing()
-    {
-        Some(editing) => editing.run(&sender, || shared.questions.borrow().is_empty()),
-        // An error also ends the input.
-        None => drop(lines(&sender)),
-    });
-    if let Err(error) = spawned {
-        tracing::error!(%error, "cannot read stdin");
-    }
-    receiver
+/// Reads lines one by one, when they are asked for. The terminal is thus free for output while a
+/// command runs, and when the session has ended.
+pub(super) struct LineReader {
+    wanted: std::sync::mpsc::Sender<()>,
+    typed: mpsc::Receiver<TerminalInput>,
+    is_reading: bool,
 }
 
-fn lines(sender: &mpsc::Sender<TerminalInput>) -> io::Result<()> {
-    for line in io::stdin().lock().split(b'\n') {
-        let line = String::from_utf8_lossy(&line?).trim_end_matches('\r').to_owned();
-        if sender.blocking_send(TerminalInput::Line(line)).is_err() {
-            return Ok(());
+impl LineReader {
+    /// Starts the thread that reads. `names` are the words that the Tab key completes.
+    pub(super) fn start(shared: &Arc<ConsoleState>, names: NameSource) -> Self {
+        let (wanted, wishes) = std::sync::mpsc::channel();
+        let (sender, typed) = mpsc::channel(1);
+        let shared = Arc::clone(shared);
+        let read = move || {
+            let mut editor = shared.take_editor().map(|editor| editor.completing(names));
+            while wishes.recv().is_ok() {
+                let typed = match &mut editor {
+                    Some(editor) => editor.read(|| shared.questions.borrow().is_empty()),
+                    None => read_line(),
+                };
+                if sender.blocking_send(typed).is_err() {
+                    break;
+                }
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("stdin".to_owned()).spawn(read) {
+            tracing::error!(%error, "cannot read stdin");
+        }
+        Self { wanted, typed, is_reading: false }
+    }
+
+    /// Returns the next input. Nothing is lost if the call is cancelled.
+    pub(super) async fn next(&mut self) -> TerminalInput {
+        // Fails if the thread has ended; the other channel is then closed, too.
+        self.is_reading = self.is_reading || self.wanted.send(()).is_ok();
+        let typed = self.typed.recv().await;
+        self.is_reading = false;
+        typed.unwrap_or(TerminalInput::End)
+    }
+}
+
+/// Reads a line without an editor. An error ends the input.
+fn read_line() -> TerminalInput {
+    let mut line = Vec::new();
+    match io::stdin().lock().read_until(b'\n', &mut line) {
+        Ok(1..) => {
+            let line = String::from_utf8_lossy(&line);
+            TerminalInput::Line(line.trim_end_matches('\n').trim_end_matches('\r').to_owned())
+        }
+        ended => {
+            if ended.is_ok() && io::stdin().is_terminal() {
+                // After Ctrl-D, the cursor is still on the line of the prompt.
+                let _ = writeln!(io::stdout());
+            }
+            TerminalInput::End
         }
     }
-    if io::stdin().is_terminal() {
-        // After Ctrl-D, the cursor is still on the line of the prompt.
-        writeln!(io::stdout())?;
-    }
-    Ok(())
 }

@@ -1,4 +1,4 @@
-//! Markdown as rows of styled text. Pure.
+//! Markdown as rows of text, with colours.
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use unicode_width::UnicodeWidthStr as _;
@@ -6,188 +6,153 @@ use unicode_width::UnicodeWidthStr as _;
 use crate::plain::clean_text;
 use crate::table::{TableLines, tables};
 
-/// Styles of a text, which can be combined.
-const BOLD: u8 = 1;
-const ITALIC: u8 = 2;
-const UNDERLINED: u8 = 4;
-const STRUCK: u8 = 8;
-pub(super) const CODE: u8 = 16;
-pub(super) const DIM: u8 = 32;
+// Parameters of the terminal's sequence for a style.
+const BOLD: &str = "1";
+const DIM: &str = "2";
+const ITALIC: &str = "3";
+const UNDERLINED: &str = "4";
+const STRUCK: &str = "9";
+const CODE: &str = "36";
 
-/// The parameter of the terminal's sequence for each style.
-const PARAMETERS: [(u8, &str); 6] =
-    [(BOLD, "1"), (DIM, "2"), (ITALIC, "3"), (UNDERLINED, "4"), (STRUCK, "9"), (CODE, "36")];
-
-/// Columns of a thematic break.
-const BREAK_COLUMNS: usize = 20;
+/// Columns of a thematic break, and of the row above and below code.
+const RULE_COLUMNS: usize = 20;
 /// The smallest number of columns for text beside its margin.
 const MIN_COLUMNS: usize = 10;
 
-/// Adds the terminal's sequences for a style.
-pub(super) fn paint(text: &str, style: u8, colour: bool) -> String {
-    if !colour || style == 0 || text.is_empty() {
-        return text.to_owned();
-    }
-    let parameters: Vec<&str> =
-        PARAMETERS.iter().filter(|(bit, _)| style & bit != 0).map(|(_, code)| *code).collect();
-    format!("\x1b[{}m{text}\x1b[0m", parameters.join(";"))
+/// The paragraphs of an answer, one after the other while it is streamed.
+#[derive(Debug, Default)]
+pub(super) struct Paragraphs {
+    text: String,
+    /// The beginning of the last line in `text`.
+    line: usize,
+    /// Whether the lines before the last one can be shown.
+    is_complete: bool,
+    /// The fence of the open code block.
+    fence: Option<String>,
 }
 
-/// A row of the screen: texts with their styles.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Row(Vec<(String, u8)>);
-
-impl Row {
-    fn of(text: &str, style: u8) -> Self {
-        let mut row = Self::default();
-        row.push(text, style);
-        row
-    }
-
-    fn push(&mut self, text: &str, style: u8) {
-        match self.0.last_mut() {
-            Some((before, same)) if *same == style => before.push_str(text),
-            _ if text.is_empty() => {}
-            _ => self.0.push((text.to_owned(), style)),
-        }
-    }
-
-    fn append(&mut self, other: &Self) {
-        other.0.iter().for_each(|(text, style)| self.push(text, *style));
-    }
-
-    /// Returns the text of the row.
-    pub(super) fn plain(&self) -> String {
-        self.0.iter().map(|(text, _)| text.as_str()).collect()
-    }
-
-    /// Returns the row with its styles and a line break.
-    pub(super) fn print(&self, colour: bool) -> String {
-        let row: String = self.0.iter().map(|(text, style)| paint(text, *style, colour)).collect();
-        row + "\n"
-    }
-
-    /// Breaks the row at blanks, so that each part is narrower than `columns` if possible.
-    fn wrapped(&self, columns: usize) -> Vec<Self> {
-        let mut rows = vec![Self::default()];
-        let (mut word, mut blanks) = (Self::default(), Self::default());
-        let letters =
-            self.0.iter().flat_map(|(text, style)| text.chars().map(move |it| (it, *style)));
-        for (letter, style) in letters.chain([(' ', 0)]) {
-            if letter != ' ' {
-                word.push(letter.encode_utf8(&mut [0; 4]), style);
-                continue;
+impl Paragraphs {
+    /// Adds text. Returns the paragraphs that are complete. A paragraph includes the blank lines
+    /// below it, and lists and code with blank lines between their own.
+    pub(super) fn add(&mut self, text: &str) -> Option<String> {
+        let mut complete = String::new();
+        for piece in text.split_inclusive('\n') {
+            let begins_line = self.text.len() == self.line;
+            if begins_line && self.is_complete && !piece.starts_with(char::is_whitespace) {
+                complete += &self.end();
             }
-            if let Some(row) = rows.last_mut()
-                && !word.0.is_empty()
-            {
-                let wide: usize = [&*row, &blanks, &word].iter().map(|it| it.plain().width()).sum();
-                if wide >= columns && !row.0.is_empty() {
-                    rows.push(std::mem::take(&mut word));
-                } else {
-                    row.append(&std::mem::take(&mut blanks));
-                    row.append(&std::mem::take(&mut word));
-                }
-                blanks = Self::default();
+            self.text.push_str(piece);
+            if piece.ends_with('\n') {
+                self.end_line();
             }
-            blanks.push(" ", style);
         }
-        rows
+        (!complete.is_empty()).then_some(complete)
+    }
+
+    /// Returns the rest of the answer.
+    pub(super) fn end(&mut self) -> String {
+        std::mem::take(self).text
+    }
+
+    fn end_line(&mut self) {
+        let line = self.text[self.line..].trim();
+        self.is_complete = self.fence.is_none() && (line.is_empty() || self.is_complete);
+        let unmarked = line.trim_start_matches(['`', '~']);
+        let marks = &line[..line.len() - unmarked.len()];
+        match &self.fence {
+            Some(fence) if marks.starts_with(fence.as_str()) && unmarked.is_empty() => {
+                self.fence = None;
+            }
+            // A code span in one line, such as ```` ```x``` ````, begins no block.
+            None if marks.len() >= 3 && !unmarked.contains('`') => {
+                self.fence = Some(marks.to_owned());
+                self.is_complete = false;
+            }
+            _ => {}
+        }
+        self.line = self.text.len();
     }
 }
 
-/// Returns a block of Markdown as rows. Keeps its indentation, because it may be in a list that
-/// began before it.
-pub(super) fn rows(text: &str, columns: usize) -> Vec<Row> {
-    let first = text.lines().next().unwrap_or_default();
-    let indent = first.len() - first.trim_start_matches(' ').len();
-    let is_item = first[indent..].starts_with(['-', '*', '+', '>'])
-        || first[indent..].starts_with(|c: char| c.is_ascii_digit());
-    if indent >= 4 && !is_item {
-        return text.lines().map(|line| Row::of(line, 0)).collect();
-    }
-    let outdented = |line: &str| {
-        let blanks = line.len() - line.trim_start_matches(' ').len();
-        format!("{}\n", &line[blanks.min(indent)..])
-    };
-    let text: String = text.lines().map(outdented).collect();
-    let columns = columns.saturating_sub(indent).max(MIN_COLUMNS);
-    let (mut rows, mut begin) = (Vec::new(), 0);
-    for table in tables(&text) {
-        rows.extend(Blocks::of(&text[begin..table.range.start], columns).rows);
-        rows.extend(table_rows(table.lines(columns)));
+/// Returns Markdown as rows, each with its line break. Blank lines at its end remain.
+pub(super) fn render(text: &str, columns: usize, colour: bool) -> String {
+    let mut writer = MarkdownWriter { columns, colour, ..MarkdownWriter::default() };
+    let mut begin = 0;
+    for table in tables(text) {
+        writer.add(&text[begin..table.range.start]);
+        writer.add_table(table.lines(columns));
         begin = table.range.end;
     }
-    rows.extend(Blocks::of(&text[begin..], columns).rows);
-    for row in rows.iter_mut().filter(|row| indent > 0 && !row.0.is_empty()) {
-        row.0.insert(0, (" ".repeat(indent), 0));
-    }
-    rows
+    writer.add(&text[begin..]);
+    let blank = text.len() - text.trim_end().len();
+    let blank_lines = text[text.len() - blank..].matches('\n').count().saturating_sub(1);
+    writer.out + &"\n".repeat(blank_lines)
 }
 
-fn table_rows(lines: TableLines) -> Vec<Row> {
-    match lines {
-        TableLines::Aligned(lines) => {
-            let styles = [BOLD, DIM].into_iter().chain(std::iter::repeat(0));
-            lines.iter().zip(styles).map(|(line, style)| Row::of(line, style)).collect()
-        }
-        TableLines::List(rows) => {
-            let cell = |(name, cell): (String, String)| {
-                let mut row = Row::of(&format!("{name}: "), BOLD);
-                row.push(&cell, 0);
-                row
-            };
-            rows.into_iter()
-                .flat_map(|row| row.into_iter().map(cell).chain([Row::default()]))
-                .collect()
-        }
-    }
-}
-
-/// Collects the rows of blocks.
-struct Blocks {
-    rows: Vec<Row>,
+/// Writes the rows of blocks.
+#[derive(Default)]
+struct MarkdownWriter {
+    out: String,
     columns: usize,
-    row: Row,
-    styles: Vec<u8>,
+    colour: bool,
+    row: String,
+    styles: Vec<&'static str>,
     /// For each open quotation and item, the text before its first row and before the others.
     margins: Vec<(Option<String>, String)>,
     /// The number of the next item of each open list.
     lists: Vec<Option<u64>>,
-    /// For each open link, its address and the text of its row before it.
+    /// The address and the text of each open link.
     links: Vec<(String, String)>,
     is_code: bool,
 }
 
-impl Blocks {
-    fn of(text: &str, columns: usize) -> Self {
-        let mut blocks = Self {
-            rows: Vec::new(),
-            columns,
-            row: Row::default(),
-            styles: Vec::new(),
-            margins: Vec::new(),
-            lists: Vec::new(),
-            links: Vec::new(),
-            is_code: false,
-        };
+impl MarkdownWriter {
+    fn add(&mut self, text: &str) {
         let options = Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
         for event in Parser::new_ext(text, options) {
             match event {
-                Event::Start(tag) => blocks.start(tag),
-                Event::End(tag) => blocks.end(tag),
+                Event::Start(tag) => self.start(tag),
+                Event::End(tag) => self.end(tag),
                 Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => {
-                    blocks.text(&clean_text(&text));
+                    for piece in clean_text(&text).split_inclusive('\n') {
+                        let style = if self.is_code { CODE } else { "" };
+                        self.push(piece.trim_end_matches('\n'), style);
+                        if piece.ends_with('\n') {
+                            self.end_row();
+                        }
+                    }
                 }
-                Event::Code(text) => blocks.push(&format!("`{}`", clean_text(&text)), CODE),
+                Event::Code(text) => self.push(&format!("`{}`", clean_text(&text)), CODE),
                 // Agents break lines as people do in a chat.
-                Event::SoftBreak | Event::HardBreak => blocks.end_row(),
-                Event::Rule => blocks.text(&("─".repeat(BREAK_COLUMNS) + "\n")),
-                Event::TaskListMarker(done) => blocks.push(if done { "☑ " } else { "☐ " }, 0),
+                Event::SoftBreak | Event::HardBreak => self.end_row(),
+                Event::Rule => self.rule(),
+                Event::TaskListMarker(done) => self.push(if done { "☑ " } else { "☐ " }, ""),
                 Event::FootnoteReference(_) | Event::InlineMath(_) | Event::DisplayMath(_) => {}
             }
         }
-        blocks
+    }
+
+    fn add_table(&mut self, lines: TableLines) {
+        match lines {
+            TableLines::Aligned(lines) => {
+                for (line, style) in
+                    lines.iter().zip([BOLD, DIM].into_iter().chain([""].repeat(lines.len())))
+                {
+                    self.push(line, style);
+                    self.out += &(std::mem::take(&mut self.row) + "\n");
+                }
+            }
+            TableLines::List(rows) => {
+                for row in rows {
+                    for (name, cell) in row {
+                        self.push(&format!("{name}: "), BOLD);
+                        self.push(&cell, "");
+                        self.end_row();
+                    }
+                    self.out.push('\n');
+                }
+            }
+        }
     }
 
     fn start(&mut self, tag: Tag<'_>) {
@@ -197,7 +162,7 @@ impl Blocks {
             Tag::Strikethrough => self.styles.push(STRUCK),
             Tag::BlockQuote(_) => self.margins.push((None, "│ ".to_owned())),
             Tag::List(number) => {
-                self.end_row();
+                self.end_text();
                 self.lists.push(number);
             }
             Tag::Item => {
@@ -211,10 +176,13 @@ impl Blocks {
                 let rest = " ".repeat(mark.width());
                 self.margins.push((Some(mark), rest));
             }
-            Tag::CodeBlock(_) => self.is_code = true,
+            Tag::CodeBlock(_) => {
+                self.rule();
+                self.is_code = true;
+            }
             Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => {
                 self.styles.push(UNDERLINED);
-                self.links.push((clean_text(&dest_url).into_owned(), self.row.plain()));
+                self.links.push((clean_text(&dest_url).into_owned(), String::new()));
             }
             _ => {}
         }
@@ -222,30 +190,31 @@ impl Blocks {
 
     fn end(&mut self, tag: TagEnd) {
         match tag {
-            TagEnd::Paragraph | TagEnd::HtmlBlock => self.end_row(),
+            TagEnd::Paragraph | TagEnd::HtmlBlock => self.end_text(),
             TagEnd::Heading(_) => {
-                self.end_row();
+                self.end_text();
                 self.styles.pop();
             }
-            TagEnd::Strong | TagEnd::Emphasis | TagEnd::Strikethrough => {
-                self.styles.pop();
-            }
+            TagEnd::Strong | TagEnd::Emphasis | TagEnd::Strikethrough => drop(self.styles.pop()),
             TagEnd::Item | TagEnd::BlockQuote(_) => {
-                self.end_row();
+                self.end_text();
                 // An empty item.
                 if self.margins.last().is_some_and(|(mark, _)| mark.is_some()) {
-                    self.add_row();
+                    self.end_row();
                 }
                 self.margins.pop();
             }
-            TagEnd::List(_) => {
-                self.lists.pop();
+            TagEnd::List(_) => drop(self.lists.pop()),
+            TagEnd::CodeBlock => {
+                self.is_code = false;
+                self.rule();
             }
-            TagEnd::CodeBlock => self.is_code = false,
             TagEnd::Link | TagEnd::Image => {
                 self.styles.pop();
-                let Some((address, before)) = self.links.pop() else { return };
-                if self.row.plain().strip_prefix(&before) != Some(&address) {
+                if let Some((address, text)) =
+                    self.links.pop().filter(|(address, text)| address != text)
+                {
+                    self.links.iter_mut().for_each(|(_, outer)| outer.push_str(&text));
                     self.push(&format!(" ({address})"), DIM);
                 }
             }
@@ -253,38 +222,73 @@ impl Blocks {
         }
     }
 
-    fn text(&mut self, text: &str) {
-        for piece in text.split_inclusive('\n') {
-            self.push(piece.trim_end_matches('\n'), if self.is_code { CODE } else { 0 });
-            if piece.ends_with('\n') {
-                self.add_row();
+    /// Adds text to the row. Each word has its own sequences, so that the row can be wrapped.
+    fn push(&mut self, text: &str, style: &'static str) {
+        if let Some((_, link)) = self.links.last_mut() {
+            link.push_str(text);
+        }
+        let styles = self.styles.iter().copied().chain([style]).filter(|style| !style.is_empty());
+        let styles = styles.collect::<Vec<_>>().join(";");
+        for piece in text.split_inclusive(' ') {
+            let word = piece.trim_end_matches(' ');
+            if self.colour && !(word.is_empty() || styles.is_empty()) {
+                self.row += &format!("\x1b[{styles}m{word}\x1b[0m{}", &piece[word.len()..]);
+            } else {
+                self.row += piece;
             }
         }
     }
 
-    fn push(&mut self, text: &str, style: u8) {
-        self.row.push(text, self.styles.iter().fold(style, |all, style| all | style));
+    fn rule(&mut self) {
+        self.push(&"─".repeat(RULE_COLUMNS), DIM);
+        self.end_row();
+    }
+
+    fn end_text(&mut self) {
+        if !self.row.is_empty() {
+            self.end_row();
+        }
     }
 
     fn end_row(&mut self) {
-        if !self.row.0.is_empty() {
-            self.add_row();
-        }
-    }
-
-    fn add_row(&mut self) {
         let row = std::mem::take(&mut self.row);
         let margin: usize = self.margins.iter().map(|(_, rest)| rest.width()).sum();
         let columns = self.columns.saturating_sub(margin).max(MIN_COLUMNS);
-        for row in if self.is_code { vec![row] } else { row.wrapped(columns) } {
-            let mut whole = Row::default();
+        for row in if self.is_code { vec![row] } else { wrapped(&row, columns) } {
             for (mark, rest) in &mut self.margins {
-                whole.push(mark.take().as_deref().unwrap_or(rest), DIM);
+                self.out += mark.take().as_deref().unwrap_or(rest);
             }
-            whole.append(&row);
-            self.rows.push(whole);
+            self.out += &(row + "\n");
         }
     }
+}
+
+/// Breaks a row at blanks, so that each part is narrower than `columns` if possible.
+fn wrapped(row: &str, columns: usize) -> Vec<String> {
+    let mut rows: Vec<String> = Vec::new();
+    let mut width = 0;
+    for word in row.split(' ') {
+        let added = width_of(word);
+        match rows.last_mut() {
+            Some(row) if width + 1 + added < columns => {
+                *row += &format!(" {word}");
+                width += 1 + added;
+            }
+            _ => {
+                rows.push(word.to_owned());
+                width = added;
+            }
+        }
+    }
+    rows
+}
+
+/// Returns the columns of a text without its sequences.
+fn width_of(text: &str) -> usize {
+    let mut parts = text.split('\x1b');
+    let first = parts.next().map_or(0, str::width);
+    first
+        + parts.filter_map(|part| part.split_once('m')).map(|(_, text)| text.width()).sum::<usize>()
 }
 
 #[cfg(test)]
@@ -292,20 +296,18 @@ mod tests {
     use super::*;
 
     fn plain(text: &str, columns: usize) -> Vec<String> {
-        rows(text, columns).iter().map(Row::plain).collect()
+        render(text, columns, false).lines().map(str::to_owned).collect()
     }
 
     #[test]
     fn marks_become_styles() {
-        let shown: String = rows("# A *b*\n`c` ~~d~~ **e** snake_case 2 * 3 * 4 \\*f\\*", 80)
-            .iter()
-            .map(|row| row.print(true))
-            .collect();
+        let shown = render("# A *b*\n`c` ~~d~~ **e** snake_case 2 * 3 * 4 \\*f\\*", 80, true);
         assert_eq!(
             shown,
-            "\x1b[1mA \x1b[0m\x1b[1;3mb\x1b[0m\n\
+            "\x1b[1mA\x1b[0m \x1b[1;3mb\x1b[0m\n\
              \x1b[36m`c`\x1b[0m \x1b[9md\x1b[0m \x1b[1me\x1b[0m snake_case 2 * 3 * 4 *f*\n"
         );
+        assert_eq!(render("**one two** three", 8, true).matches("\x1b[1m").count(), 2);
     }
 
     #[test]
@@ -317,12 +319,15 @@ mod tests {
     }
 
     #[test]
-    fn lists_and_quotations_keep_their_shape() {
+    fn lists_quotations_and_code_keep_their_shape() {
         assert_eq!(
             plain("3. one two three\n   - [x] done\n4. > quoted\n5.", 14),
             ["3. one two", "   three", "   • ☑ done", "4. │ quoted", "5. "]
         );
-        assert_eq!(plain("    - nested deep", 80), ["    • nested deep"]);
+        let rule = "─".repeat(RULE_COLUMNS);
+        let code = "Run:\n```sh\nls *.rs  **x** and more\n```\n\n";
+        let rows = ["Run:", &rule, "ls *.rs  **x** and more", &rule, ""];
+        assert_eq!(plain(code, 10), rows);
     }
 
     #[test]
@@ -335,7 +340,46 @@ mod tests {
     }
 
     #[test]
+    fn a_table_is_aligned() {
+        assert_eq!(
+            render("| a | number |\n|---|--:|\n| long one | 1 |\n\nx", 80, false),
+            "a         number\n────────  ──────\nlong one       1\nx\n"
+        );
+        assert_eq!(
+            render("| a | b |\n|---|---|\n| long words | 1 |\n| 2 | |", 12, false),
+            "a: long\nwords\nb: 1\n\na: 2\n\n"
+        );
+    }
+
+    #[test]
     fn entities_cannot_add_control_characters() {
         assert_eq!(plain("a&#27;[2Jb [c](x&#27;y)", 80), ["a[2Jb c (x)"]);
+    }
+
+    #[test]
+    fn a_paragraph_is_complete_when_the_next_one_begins() {
+        let mut paragraphs = Paragraphs::default();
+        assert_eq!(paragraphs.add("Once **up"), None);
+        assert_eq!(paragraphs.add("on** a\ntime\n\n"), None);
+        assert_eq!(paragraphs.add("then"), Some("Once **upon** a\ntime\n\n".to_owned()));
+        assert_eq!(paragraphs.add("\n\n1. one\n\n   more\n\n"), Some("then\n\n".to_owned()));
+        assert_eq!(paragraphs.add("~~~~\n\n~~~\n"), Some("1. one\n\n   more\n\n".to_owned()));
+        assert_eq!(paragraphs.add("~~~~\n\nend"), Some("~~~~\n\n~~~\n~~~~\n\n".to_owned()));
+        assert_eq!((paragraphs.end().as_str(), paragraphs.end().as_str()), ("end", ""));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_letter_is_lost(pieces in proptest::collection::vec("[a-c 1.\n|>#-]{0,12}", 0..12), columns in 3_usize..30) {
+            let mut paragraphs = Paragraphs::default();
+            let mut shown = String::new();
+            for piece in &pieces {
+                shown += &render(&paragraphs.add(piece).unwrap_or_default(), columns, false);
+            }
+            shown += &render(&paragraphs.end(), columns, false);
+            let letters = |text: &str| text.chars().filter(|letter| ('a'..='c').contains(letter)).count();
+            // A list instead of a table names the columns in each row.
+            proptest::prop_assert!(letters(&shown) >= letters(&pieces.concat()), "{shown}");
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! The console: prompts from stdin, and streamed answers on stdout.
 //!
 //! At a terminal, answers are streamed, and lines typed in the meantime are queued. The input line,
-//! edited with rustyline, stays below the printed text and has a status line. Without a terminal,
-//! prompts are read, answered and printed one after the other, for scripts. While an agent asks a
+//! edited with rustyline, stays below the printed text. Without a terminal, prompts are read,
+//! answered and printed one after the other, for scripts. While an agent asks a
 //! question, the next line answers it. This module owns stdin and stdout; it makes no decisions
 //! about turns.
 
@@ -19,16 +19,12 @@ mod kept;
 mod markdown;
 mod names;
 mod outlet;
-mod prompt;
 mod questions;
 mod reply;
-mod rows;
 mod screen;
 mod session;
-mod status;
 mod terminal;
 mod waiting;
 
 pub use outlet::{Console, PrintBeside, stdout};
-pub use prompt::{PromptAborted, TerminalPrompt};
 pub use session::{SessionEnd, run};

@@ -1,12 +1,11 @@
-//! Provides the names that can be completed after commands. They depend on the conversation.
+//! Provides the names that can be completed. They depend on the conversation.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::completion::NameKind;
-use super::editing::NameSource;
+use super::completion::CompletionKind;
 use super::help;
 use super::outlet::ConsoleState;
 use crate::dispatch::{Dispatcher, Setting};
@@ -16,40 +15,28 @@ use crate::event::Lane;
 /// Tab.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(1_100);
 
+/// Returns the names of a kind. A call may take a second.
+pub(super) type NameSource = Box<dyn Fn(CompletionKind) -> Vec<String> + Send>;
+
 /// Returns a source of names that may be called on a thread outside the runtime.
-pub(super) fn names(dispatcher: &Dispatcher, shared: &Arc<ConsoleState>) -> Arc<NameSource> {
-    let (runtime, settings, observer, shared) = (
-        Handle::current(),
-        dispatcher.settings.clone(),
-        dispatcher.observer.clone(),
-        Arc::downgrade(shared),
-    );
-    Arc::new(move |named| {
+pub(super) fn names(dispatcher: &Dispatcher, shared: &Arc<ConsoleState>) -> NameSource {
+    let (runtime, shared) = (Handle::current(), Arc::clone(shared));
+    let (settings, observer) = (dispatcher.settings.clone(), dispatcher.observer.clone());
+    Box::new(move |kind| {
         let lane = Lane::Console;
-        let setting = match named {
-            None => return help::commands().map(str::to_owned).collect(),
-            Some(NameKind::Folded) => {
-                return shared.upgrade().map(|shared| shared.folded().names()).unwrap_or_default();
+        let setting = match kind {
+            CompletionKind::Path => return Vec::new(),
+            CompletionKind::Command => return help::commands().map(str::to_owned).collect(),
+            CompletionKind::Folded => return shared.folded().names(),
+            CompletionKind::Backend => return runtime.block_on(settings.backend_names(&lane)),
+            CompletionKind::Value(Setting::Model) => {
+                let models = runtime.block_on(settings.models(&lane, None, ANSWER_TIMEOUT));
+                return models.into_iter().map(|model| model.id).collect();
             }
-            Some(NameKind::Backend) => {
-                return runtime.block_on(settings.backend_names(&lane));
-            }
-            Some(NameKind::Model) => {
-                return runtime
-                    .block_on(settings.models(&lane, None, ANSWER_TIMEOUT))
-                    .into_iter()
-                    .map(|model| model.id)
-                    .collect();
-            }
-            Some(NameKind::Effort) => Setting::Effort,
-            Some(NameKind::Safety) => Setting::Safety,
-            Some(NameKind::Mode) => Setting::Mode,
+            CompletionKind::Value(setting) => setting,
         };
-        let options = runtime.block_on(observer.lane_status(&lane)).options.into_iter();
-        options
-            .filter(|option| option.setting == setting)
-            .flat_map(|option| option.choices)
-            .map(|choice| choice.id)
-            .collect()
+        let mut options = runtime.block_on(observer.lane_status(&lane)).options.into_iter();
+        let option = options.find(|option| option.setting == setting);
+        option.into_iter().flat_map(|option| option.choices).map(|choice| choice.id).collect()
     })
 }

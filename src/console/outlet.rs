@@ -2,14 +2,14 @@
 
 use std::io::{self, IsTerminal as _, Write};
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::tz::TimeZone;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
-use super::editing::{LineEditor, NameSource};
+use super::editing::LineEditor;
 use super::files;
 use super::folded::Folded;
 use super::kept::KeptPrompts;
@@ -22,6 +22,9 @@ use crate::event::{AttachedFile, Event};
 use crate::plain::clean_text;
 use crate::shown_time::readable;
 
+/// The prompt before the input line.
+pub(super) const PROMPT: &str = "> ";
+
 /// Prints complete rows that do not belong to an answer.
 pub type PrintBeside = dyn Fn(&str) + Send + Sync;
 
@@ -33,18 +36,15 @@ pub struct Console {
 pub(super) struct ConsoleState {
     /// Whether answers are streamed and decorated. Otherwise only final texts are printed.
     pub(super) live: bool,
-    /// Whether the input line can be edited.
-    pub(super) editing: bool,
-    colour: bool,
+    pub(super) colour: bool,
     pub(super) screen: Screen,
     terminal: Option<SavedTerminalMode>,
     /// The line editor, until its thread starts.
-    line: Mutex<Option<LineEditor>>,
-    names: Option<Arc<OnceLock<Arc<NameSource>>>>,
+    editor: Mutex<Option<LineEditor>>,
     /// The prompts that wait when the console is left, at a terminal.
     pub(super) kept: Option<KeptPrompts>,
     /// The folded parts of the last answer, for `/open`.
-    pub(super) folded: Mutex<Folded>,
+    folded: Mutex<Folded>,
     pub(super) answers: watch::Sender<AnswerCounts>,
     pub(super) questions: watch::Sender<OpenQuestions>,
 }
@@ -57,11 +57,10 @@ pub(super) struct AnswerCounts {
 }
 
 impl Console {
-    /// Makes a console that prints to `out`. `live` streams and decorates answers.
+    /// Makes a console that prints to `out` without colours. `live` streams and decorates answers.
     #[must_use]
     pub fn new(live: bool, out: Box<dyn Write + Send>) -> Self {
-        let colour = live && std::env::var_os("NO_COLOR").is_none();
-        Self::of(live, colour, Screen::plain(out, colour))
+        Self { shared: Arc::new(ConsoleState::new(live, false, Screen::plain(out))) }
     }
 
     /// Makes a console for stdin and stdout. At a terminal, the input line can be edited and has
@@ -70,42 +69,27 @@ impl Console {
     #[must_use]
     pub fn at_terminal(history: PathBuf) -> Self {
         let live = io::stdin().is_terminal() && io::stdout().is_terminal();
-        let colour = std::env::var_os("NO_COLOR").is_none();
+        let colour = live && std::env::var_os("NO_COLOR").is_none();
         let kept = live.then(|| KeptPrompts::beside(&history));
-        let plain = |kept| {
-            let shared =
-                ConsoleState::of(live, live && colour, Screen::plain(stdout(), live && colour));
-            Self { shared: Arc::new(ConsoleState { kept, ..shared }) }
-        };
-        let Some(before) = live.then(SavedTerminalMode::of_stdin).flatten() else {
-            return plain(kept);
-        };
-        let made = LineEditor::new(history, colour).map_err(io::Error::other);
-        let made = made.and_then(|(line, printer)| {
-            Ok((Screen::with_line(stdout(), printer, Arc::clone(&line.shown))?, line))
+        let terminal = live.then(SavedTerminalMode::of_stdin).flatten();
+        let edited = terminal.as_ref().and_then(|_| {
+            let made = LineEditor::new(history).map_err(io::Error::other);
+            let made = made
+                .and_then(|(editor, printer)| Ok((Screen::above_line(stdout(), printer)?, editor)));
+            made.inspect_err(|error| tracing::debug!(%error, "no line can be edited here")).ok()
         });
-        match made {
-            Ok((screen, line)) => {
-                let names = Some(line.names());
-                let shared = ConsoleState {
-                    editing: true,
-                    terminal: Some(before),
-                    line: Mutex::new(Some(line)),
-                    names,
-                    kept,
-                    ..ConsoleState::of(true, colour, screen)
-                };
-                Self { shared: Arc::new(shared) }
+        let shared = match edited {
+            Some((screen, editor)) => ConsoleState {
+                terminal,
+                editor: Mutex::new(Some(editor)),
+                kept,
+                ..ConsoleState::new(live, colour, screen)
+            },
+            None => {
+                ConsoleState { kept, ..ConsoleState::new(live, colour, Screen::plain(stdout())) }
             }
-            Err(error) => {
-                tracing::debug!(%error, "no line can be edited here");
-                plain(kept)
-            }
-        }
-    }
-
-    pub(super) fn of(live: bool, colour: bool, screen: Screen) -> Self {
-        Self { shared: Arc::new(ConsoleState::of(live, colour, screen)) }
+        };
+        Self { shared: Arc::new(shared) }
     }
 
     /// Returns whether a person is at the terminal.
@@ -118,8 +102,8 @@ impl Console {
     /// the input line, instead of into it.
     #[must_use]
     pub fn log_printer(&self) -> Option<Arc<PrintBeside>> {
-        let shared = (self.shared.editing && shows_stderr()).then(|| self.shared())?;
-        Some(Arc::new(move |rows| shared.screen.beside(rows)))
+        let shared = (self.shared.screen.has_editor() && shows_stderr()).then(|| self.shared())?;
+        Some(Arc::new(move |rows| shared.screen.print(rows)))
     }
 
     /// Gives the terminal back. Later output is printed below the existing text.
@@ -136,15 +120,13 @@ impl Console {
 }
 
 impl ConsoleState {
-    fn of(live: bool, colour: bool, screen: Screen) -> Self {
+    fn new(live: bool, colour: bool, screen: Screen) -> Self {
         Self {
             live,
-            editing: false,
             colour,
             screen,
             terminal: None,
-            line: Mutex::default(),
-            names: None,
+            editor: Mutex::default(),
             kept: None,
             folded: Mutex::default(),
             answers: watch::Sender::default(),
@@ -156,19 +138,11 @@ impl ConsoleState {
         self.folded.lock()
     }
 
-    /// Prints complete rows unchanged.
-    pub(super) fn print(&self, rows: &str) {
-        self.screen.beside(rows);
-    }
-
     /// Prints a line that is not part of the answer.
     pub(super) fn print_note(&self, text: &str) {
         let text = readable(text, &TimeZone::system());
-        if self.colour {
-            self.screen.beside(&format!("\x1b[2m{text}\x1b[0m\n"));
-        } else {
-            self.screen.beside(&format!("{text}\n"));
-        }
+        let (dim, normal) = if self.colour { ("\x1b[2m", "\x1b[0m") } else { ("", "") };
+        self.screen.print(&format!("{dim}{text}{normal}\n"));
     }
 
     /// Prints a line that reports a failure or news: below the answer at a terminal, and to stderr
@@ -181,24 +155,16 @@ impl ConsoleState {
         writeln!(io::stderr(), "{}", readable(text, &TimeZone::system()))
     }
 
+    /// Prints the prompt at a terminal. An editor prints its own.
     pub(super) fn prompt(&self) {
-        if self.live {
-            self.screen.prompt();
+        if self.live && !self.screen.has_editor() {
+            self.screen.print(PROMPT);
         }
     }
 
-    /// Returns the editor for the reading thread, or `None` if it was already taken or the line
-    /// cannot be edited.
-    pub(super) fn take_editing(&self) -> Option<LineEditor> {
-        self.line.lock().take()
-    }
-
-    /// Sets the source of names for completion.
-    pub(super) fn complete_with(&self, names: Arc<NameSource>) {
-        if let Some(place) = &self.names {
-            // Fails if it is already set, which does not happen.
-            let _ = place.set(names);
-        }
+    /// Returns the editor for the reading thread, or `None` if the line cannot be edited.
+    pub(super) fn take_editor(&self) -> Option<LineEditor> {
+        self.editor.lock().take()
     }
 }
 

@@ -2,16 +2,16 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Instant;
 
 use async_trait::async_trait;
 
 use super::folded::{self, Folded, shortened};
+use super::markdown::{self, Paragraphs};
 use super::outlet::{AnswerCounts, ConsoleState};
 use super::questions::OpenQuestions;
-use super::status::context_left;
+use super::terminal::columns;
 use crate::agent::{
-    AgentEventKind, DiagnosticLevel, TaskStatus, TextEvent, ToolEnd, ToolStart, ToolStatus,
+    AgentEventKind, DiagnosticLevel, TaskStatus, TextEvent, ToolEnd, ToolStart, ToolStatus, Usage,
 };
 use crate::dispatch::{
     DeliveryError, OpenQuestion, QuestionDismissal, Reply, Settlement, TurnAnswer,
@@ -27,6 +27,8 @@ pub(super) struct ConsoleReply {
     asked: bool,
     /// Printed text of each part, in order of appearance.
     printed: Vec<(u32, String)>,
+    /// Text that an editor has not printed yet, because it prints whole paragraphs.
+    paragraphs: Paragraphs,
     at_line_start: bool,
     thinking: bool,
     /// Ids of tools whose line was printed.
@@ -43,11 +45,11 @@ pub(super) struct ConsoleReply {
 
 impl ConsoleReply {
     pub(super) fn new(shared: Arc<ConsoleState>, event: &Event) -> Self {
-        shared.screen.status(|status| status.begin(Instant::now()));
         Self {
             shared,
             asked: event.origin == EventOrigin::Console,
             printed: Vec::new(),
+            paragraphs: Paragraphs::default(),
             at_line_start: true,
             thinking: false,
             announced: HashSet::new(),
@@ -88,17 +90,31 @@ impl ConsoleReply {
         self.emit(&addition);
     }
 
+    /// Prints text of the answer: as Markdown above an edited line, otherwise unchanged.
     fn emit(&mut self, text: &str) {
-        if let Some(last) = text.chars().last() {
-            self.last_tool = None;
-            self.shared.screen.answer(text);
-            self.at_line_start = last == '\n';
+        let Some(last) = text.chars().last() else { return };
+        self.last_tool = None;
+        self.at_line_start = last == '\n';
+        if !self.shared.screen.has_editor() {
+            self.shared.screen.print(text);
+        } else if let Some(complete) = self.paragraphs.add(text) {
+            self.print_markdown(&complete);
         }
     }
 
+    fn print_markdown(&self, text: &str) {
+        self.shared.screen.print(&markdown::render(text, columns(), self.shared.colour));
+    }
+
+    /// Prints the rest of the answer or of a part of it.
     fn fresh_line(&mut self) {
         let is_line_open = !std::mem::replace(&mut self.at_line_start, true);
-        self.shared.screen.end_answer(is_line_open);
+        if self.shared.screen.has_editor() {
+            let rest = self.paragraphs.end();
+            self.print_markdown(&rest);
+        } else if is_line_open {
+            self.shared.screen.print("\n");
+        }
         if is_line_open {
             self.last_tool = None;
         }
@@ -110,14 +126,12 @@ impl ConsoleReply {
         shared.questions.send_modify(|waiting| {
             let Some(text) = change(waiting) else { return };
             self.fresh_line();
-            self.shared.print(&text);
+            self.shared.screen.print(&text);
             self.last_tool = None;
             if !waiting.is_empty() {
                 self.shared.prompt();
             }
         });
-        let asks = !shared.questions.borrow().is_empty();
-        shared.screen.status(|status| status.ask(asks));
     }
 
     fn aside(&mut self, text: &str) {
@@ -199,7 +213,6 @@ impl Reply for ConsoleReply {
         if !self.shared.live {
             return;
         }
-        self.shared.screen.status(|status| status.observe(event, transcript, Instant::now()));
         if !std::mem::replace(&mut self.begun, true) {
             *self.shared.folded() = Folded::default();
         }
@@ -276,7 +289,6 @@ impl Reply for ConsoleReply {
     }
 
     async fn finish(mut self: Box<Self>, answer: TurnAnswer) -> Result<(), DeliveryError> {
-        self.shared.screen.status(|status| status.end(&answer));
         let text = clean_text(&answer.text);
         if self.shared.live {
             if !text.trim().is_empty() && !self.streamed(&text) {
@@ -336,6 +348,16 @@ fn tool_line(start: &ToolStart) -> String {
     }
 }
 
+/// Returns the free part of the context window, in percent.
+fn context_left(usage: &Usage) -> Option<u64> {
+    match (usage.context_used, usage.context_size) {
+        (Some(used), Some(size @ 1..)) => {
+            Some(100_u64.saturating_sub(u64::from(used) * 100 / u64::from(size)))
+        }
+        _ => None,
+    }
+}
+
 fn footer(answer: &TurnAnswer) -> String {
     let mut footer = format!("[{}", answer.backend);
     if let Some(model) = &answer.model {
@@ -366,9 +388,8 @@ mod tests {
     use std::time::Duration;
 
     use super::super::outlet::Console;
-    use super::super::screen::Screen;
     use super::*;
-    use crate::agent::{AgentFailure, FailureKind, PlanEntry, PlanStatus, ToolOutput, Usage};
+    use crate::agent::{AgentFailure, FailureKind, PlanEntry, PlanStatus, ToolOutput};
     use crate::dispatch::Outlet as _;
     use crate::event::{EventKind as Kind, Lane, NewEvent};
 
@@ -388,7 +409,7 @@ mod tests {
     /// Prints an answer with these events and this final text, and returns the terminal's contents.
     async fn shown(events: &[AgentEventKind], answer: TurnAnswer) -> (String, Console) {
         let paper = Paper::default();
-        let console = Console::of(true, false, Screen::plain(Box::new(paper.clone()), false));
+        let console = Console::new(true, Box::new(paper.clone()));
         let event = NewEvent::new(
             Kind::Message,
             Lane::Console,

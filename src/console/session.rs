@@ -10,11 +10,10 @@ use super::claims;
 use super::error::{LineError, TERMINAL_LINE_BYTES};
 use super::files;
 use super::help::HELP;
-use super::input::{self, TerminalInput};
+use super::input::{LineReader, TerminalInput};
 use super::names::names;
 use super::outlet::{Console, ConsoleState};
 use super::questions::AnswerLine as Reading;
-use super::status::StatusLine;
 use super::waiting;
 use crate::agent::AskDecision;
 use crate::audit::AuditKind;
@@ -40,9 +39,6 @@ pub enum SessionEnd {
 /// Time limit for an agent to list its sessions.
 const AGENT_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 
-/// Interval in which the status updates the duration of a turn.
-const STATUS_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
-
 /// Delay before `/stop` is tried again while a turn is about to start.
 const STOP_RETRY_DELAY: std::time::Duration = std::time::Duration::from_millis(20);
 
@@ -66,9 +62,7 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
     };
     let mut answers = session.shared.answers.subscribe();
     let mut questions = session.shared.questions.subscribe();
-    session.shared.complete_with(names(dispatcher, &session.shared));
-    session.refresh_status();
-    let mut lines = input::read(session.shared.clone());
+    let mut input = LineReader::start(&session.shared, names(dispatcher, &session.shared));
     if session.shared.live {
         session.shared.print_note(&format!(
             "aetheel console · {} · /help for commands",
@@ -78,7 +72,6 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
     }
     let (submitted, failed) = waiting::submit(dispatcher, &session.shared);
     (session.submitted, session.failed) = (submitted, failed);
-    session.update_waiting();
     let (mut open, mut leaving) = (true, false);
     // In a script, the line that waits for the previous answer.
     let mut held: Option<String> = None;
@@ -101,8 +94,8 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
             session.dismiss();
         }
         tokio::select! {
-            typed = lines.recv(), if open && held.is_none() => match typed {
-                Some(TerminalInput::Line(line)) => {
+            typed = input.next(), if open && held.is_none() => match typed {
+                TerminalInput::Line(line) => {
                     leaving = false;
                     if session.shared.live {
                         open = session.take(&line).await;
@@ -110,18 +103,14 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
                         held = Some(line);
                     }
                 }
-                Some(TerminalInput::Interrupt) => open = session.interrupted(&mut leaving),
-                Some(TerminalInput::End) | None => open = false,
+                TerminalInput::Interrupt => open = session.interrupted(&mut leaving),
+                TerminalInput::End => open = false,
             },
             // A turn that has left the queue but has not started cannot be stopped yet.
             () = tokio::time::sleep(STOP_RETRY_DELAY), if held.as_deref().is_some_and(is_stop) => {}
-            () = tokio::time::sleep(STATUS_INTERVAL), if session.shared.editing && session.waiting() => session.shared.screen.status(|_| ()),
-            _ = answers.changed() => {
-                session.update_waiting();
-                if open && !session.waiting() {
-                    session.shared.prompt();
-                }
-            }
+            _ = answers.changed() => if open && !session.waiting() {
+                session.shared.prompt();
+            },
             _ = questions.changed() => {}
             Some(steered) = session.steering.join_next() => session.steered(steered.unwrap_or(Ok(SteeringResult::Dropped))),
             _ = interrupt.recv() => {
@@ -170,8 +159,8 @@ impl ConsoleSession<'_> {
             return false;
         } else {
             *leaving = true;
-            if !self.shared.editing {
-                self.shared.print("\n");
+            if !self.shared.screen.has_editor() {
+                self.shared.screen.print("\n");
             }
             self.shared.print_note("Ctrl-C again or Ctrl-D to leave");
             self.shared.prompt();
@@ -182,24 +171,6 @@ impl ConsoleSession<'_> {
     /// Returns the number of lines and prompts that failed.
     fn failures(&self) -> u32 {
         self.failed + self.shared.answers.borrow().failed
-    }
-
-    /// Updates the number of waiting prompts in the status.
-    fn update_waiting(&self) {
-        let waiting =
-            self.submitted.saturating_sub(self.shared.answers.borrow().all).saturating_sub(1);
-        self.shared.screen.status(|status| status.wait(waiting));
-    }
-
-    /// Updates the backend and its settings in the status.
-    fn refresh_status(&self) {
-        if self.shared.editing {
-            let (dispatcher, shared) = (self.dispatcher.clone(), self.shared.clone());
-            tokio::spawn(async move {
-                let view = dispatcher.observer.lane_status(&Lane::Console).await;
-                shared.screen.status(|status| status.set_view(&view));
-            });
-        }
     }
 
     fn waiting(&self) -> bool {
@@ -235,7 +206,7 @@ impl ConsoleSession<'_> {
                             // The turn has just ended, so the question is closed, and the next line
                             // does not answer it.
                             self.shared.questions.send_modify(|waiting| {
-                                self.shared.print(
+                                self.shared.screen.print(
                                     &waiting
                                         .settle(&id, &Settlement::TurnEnded)
                                         .unwrap_or_default(),
@@ -247,7 +218,7 @@ impl ConsoleSession<'_> {
                 )
             }
             Some(Reading::More(next)) => {
-                self.shared.print(&next);
+                self.shared.screen.print(&next);
                 self.shared.prompt();
                 Ok(())
             }
@@ -408,12 +379,6 @@ impl ConsoleSession<'_> {
         if let Some(entry) = audit::of_command(line).filter(|_| said.is_ok()) {
             entry.note();
         }
-        if matches!(command, Some("/reset" | "/sessions" | "/backend" | "/model")) && said.is_ok() {
-            self.shared.screen.status(StatusLine::forget);
-        }
-        if command.is_some() {
-            self.refresh_status();
-        }
         match said {
             Ok(text) if text.is_empty() => {}
             Ok(text) => self.shared.print_note(&text),
@@ -440,7 +405,6 @@ impl ConsoleSession<'_> {
         self.dispatcher.intake.submit(NewEvent { attached, ..event(&text) })?;
         self.files.clear();
         self.submitted += 1;
-        self.update_waiting();
         Ok(())
     }
 
@@ -457,7 +421,7 @@ impl ConsoleSession<'_> {
 
     /// Returns whether a terminal in line mode dropped the end of a line.
     fn is_cut(&self, line: &str) -> bool {
-        self.shared.live && !self.shared.editing && line.len() >= TERMINAL_LINE_BYTES
+        self.shared.live && !self.shared.screen.has_editor() && line.len() >= TERMINAL_LINE_BYTES
     }
 }
 

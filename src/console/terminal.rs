@@ -14,23 +14,19 @@ impl SavedTerminalMode {
         tcgetattr(io::stdin()).ok().map(Self)
     }
 
-    /// Restores the mode, even while another thread reads from the terminal.
+    /// Restores the mode, even while another thread reads from the terminal, and begins a line.
     pub(super) fn restore(&self) {
         let mut out = io::stdout();
-        // Switches bracketed paste off. Errors are ignored: a closed terminal needs neither step.
-        let _ = out.write_all(b"\x1b[?2004l").and_then(|()| out.flush());
+        // Switches bracketed paste off, and removes the prompt. Errors are ignored: a closed
+        // terminal needs none of this.
+        let _ = out.write_all(b"\x1b[?2004l\r\x1b[J").and_then(|()| out.flush());
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.0);
     }
 }
 
-/// Returns the columns and rows of the terminal, or 80 and 24 if stdout does not report them.
-pub(super) fn size() -> (usize, usize) {
-    match tcgetwinsize(io::stdout()) {
-        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
-            (usize::from(size.ws_col), usize::from(size.ws_row))
-        }
-        _ => (80, 24),
-    }
+/// Returns the columns of the terminal, or 80 if stdout does not report them.
+pub(super) fn columns() -> usize {
+    tcgetwinsize(io::stdout()).map(|size| size.ws_col.into()).ok().filter(|n| *n > 0).unwrap_or(80)
 }
 
 /// Returns whether stderr is the same terminal as stdout.

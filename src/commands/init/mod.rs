@@ -25,7 +25,6 @@ use self::files::{SetupFileError, SetupPlan};
 use self::questions::{SetupAnswers, SetupQuestions};
 use self::unit::ServiceUnits;
 use crate::cli::{InitArgs, Then, exit};
-use crate::console::{PromptAborted, TerminalPrompt};
 use crate::finding::{Finding, FindingLevel};
 use crate::process;
 use crate::process::holder::PROGRAM;
@@ -34,6 +33,7 @@ use crate::startup::running::gateway_of;
 use crate::startup::settings::xdg_folder;
 use crate::startup::{Purpose, surroundings};
 use crate::terminal::{fail, line, print_stderr};
+use crate::terminal_prompt::{PromptAborted, TerminalPrompt};
 
 /// The reason why the setup was not done.
 #[derive(Debug)]
