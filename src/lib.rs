@@ -7,9 +7,9 @@
 //!
 //! | layer | crates and modules |
 //! |---|---|
-//! | program | [`cli`] [`commands`] [`app`] [`startup`] [`agents`] [`terminal`] [`terminal_prompt`] [`progress`] [`console`] [`sources`] [`demo`] [`mending`] |
+//! | program | [`cli`] [`commands`] [`app`] [`startup`] [`agents`] [`terminal`] [`terminal_prompt`] [`progress`] [`sources`] [`demo`] [`mending`] |
 //! | holder | `aetheel-hold` |
-//! | adapters | `aetheel-wasm` `aetheel-process` `aetheel-discord` `aetheel-web` `aetheel-cluster` `aetheel-registry` `aetheel-otel` |
+//! | adapters | `aetheel-wasm` `aetheel-process` `aetheel-discord` `aetheel-console` `aetheel-web` `aetheel-cluster` `aetheel-registry` `aetheel-otel` |
 //! | use cases | `aetheel-dispatch` `aetheel-kit` |
 //! | turns | `aetheel-turn` |
 //! | files | `aetheel-store` |
@@ -39,7 +39,6 @@ pub mod agents;
 pub mod app;
 pub mod cli;
 pub mod commands;
-pub mod console;
 pub mod demo;
 pub mod mending;
 pub mod progress;

@@ -15,18 +15,19 @@ const LAYERS: [&[&str]; 7] = [
     &["store"],
     &["turn"],
     &["dispatch", "kit"],
-    &["cluster", "discord", "otel", "process", "registry", "wasm", "web"],
+    &["cluster", "console", "discord", "otel", "process", "registry", "wasm", "web"],
     &["hold"],
 ];
 
-/// Libraries, and the only crate that may depend on each. `aetheel` is the program in `src/`.
-const OWNERS: [(&str, &str); 15] = [
+/// Libraries, and the crates that may depend on each. `aetheel` is the program in `src/`.
+const OWNERS: [(&str, &str); 16] = [
     ("wasmtime", "wasm"),
     ("wasmtime-wasi", "wasm"),
     ("serenity", "discord"),
     ("tokio-tungstenite", "discord"),
     ("tokio-postgres", "cluster"),
     ("metrics-exporter-prometheus", "web"),
+    ("rustyline", "console"),
     ("rustyline", "aetheel"),
     ("flate2", "registry"),
     ("tar", "registry"),
@@ -40,7 +41,7 @@ const OWNERS: [(&str, &str); 15] = [
 
 /// Cycles between modules of one folder. The list may only shrink.
 const CIRCLES: [&str; 4] = [
-    "aetheel::console: editing input names outlet reply",
+    "console: editing input names outlet reply",
     "kit: check golden",
     "model::prompt: marks neutral",
     "store::workspace: channels lane_memory",
@@ -166,7 +167,8 @@ fn crates_depend_on_lower_layers_only_and_each_library_has_one_owner() {
     for name in listed.into_iter().chain(["aetheel"]) {
         let dependencies = dependencies(name);
         for (library, owner) in OWNERS {
-            if name != owner && dependencies.iter().any(|dependency| dependency == library) {
+            let may = OWNERS.contains(&(library, name));
+            if !may && dependencies.iter().any(|dependency| dependency == library) {
                 faults.push(format!("{name}: `{library}` belongs to `{owner}`"));
             }
         }
@@ -385,7 +387,7 @@ fn tasks_that_run_as_long_as_the_program_are_supervised() {
         "crates/runtime/src/supervisor.rs",
         "src/commands/backend/record/mod.rs",
         "crates/wasm/src/engine.rs",
-        "src/console/input.rs",
+        "crates/console/src/input.rs",
         "crates/discord/src/connection/login.rs",
     ];
     let mut faults = Vec::new();

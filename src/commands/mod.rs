@@ -6,6 +6,8 @@ mod check;
 mod cluster;
 mod completing;
 mod config;
+#[cfg(feature = "console")]
+mod console;
 mod costs;
 mod doctor;
 mod extension_row;
@@ -17,6 +19,7 @@ mod listing_rows;
 mod new_extension;
 mod observer;
 mod pages;
+mod ping;
 mod policy;
 mod recover;
 mod rehearse;
@@ -24,21 +27,20 @@ mod serving;
 mod upgrade;
 
 use std::io::{IsTerminal as _, Write as _};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use self::backend::rollout::RolloutAction;
 pub use self::completing::complete;
 use self::listing::BackendListing;
-use crate::app::{self, audit as audit_log, recovery, tool_server};
+use crate::app;
 use crate::cli::{
     BackendCommand, Cli, CliCommand, ClusterCommand, Common, ObserverCommand, PolicyCommand, exit,
 };
-use crate::console::{self, Console, SessionEnd};
 use crate::extension::ExtensionKind;
 use crate::finding::Finding;
 use crate::startup::settings::{self, OperatorSettings, WithoutSettings};
-use crate::startup::{LoadedBackends, PreparedStart, Purpose, StartRefusal, survey};
-use crate::terminal::{self, Verbosity, fail, print_stderr};
+use crate::startup::{LoadedBackends, StartRefusal, survey};
+use crate::terminal::{self, fail};
 use crate::workspace::BackendLock;
 use crate::{demo, process, progress};
 use aetheel_model::choice::LogFormat;
@@ -93,13 +95,13 @@ pub fn run(cli: Cli) -> u8 {
         CliCommand::Init(wish) => init::run(wish),
         CliCommand::Console { common, backend } => {
             let settings = settings::read(&common, backend, WithoutSettings::Console, true);
-            run_with(settings, &common, |settings| block_on(run_console(settings)))
+            run_with(settings, &common, |settings| run_console(settings))
         }
         CliCommand::Backend(BackendCommand::List { common, json, all }) => {
             with_sound_settings(&common, |settings| block_on(list_backends(settings, json, all)))
         }
         CliCommand::Backend(BackendCommand::Ping { common, name }) => {
-            with_console_settings(&common, name, |settings| block_on(ping_backend(settings)))
+            with_console_settings(&common, name, |settings| block_on(ping::run(settings)))
         }
         CliCommand::Backend(BackendCommand::Install {
             common,
@@ -329,6 +331,20 @@ fn on_rollout(common: &Common, name: String, action: RolloutAction) -> u8 {
     with_sound_settings(common, |settings| block_on(backend::rollout::run(settings, name, action)))
 }
 
+#[cfg(feature = "console")]
+fn run_console(settings: OperatorSettings) -> u8 {
+    block_on(console::run(settings))
+}
+
+/// Refuses `aetheel console`, because this build leaves the console out.
+#[cfg(not(feature = "console"))]
+fn run_console(_settings: OperatorSettings) -> u8 {
+    terminal::print_stderr(
+        "error: this build has no console; build the program with the cargo feature `console`",
+    );
+    exit::UNAVAILABLE
+}
+
 /// Runs a future on a new runtime. Blocking tasks that still run afterwards delay the exit by at
 /// most one second.
 fn block_on(future: impl Future<Output = u8>) -> u8 {
@@ -373,106 +389,4 @@ async fn list_backends(settings: OperatorSettings, json: bool, all: bool) -> u8 
     // Write errors are ignored: stdout may be closed.
     let _ = std::io::stdout().write_all(redactor.redact(text).as_bytes());
     exit::OK
-}
-
-/// Runs `aetheel backend ping`, which asks a backend's agent whether it can work. Returns the exit
-/// code.
-async fn ping_backend(settings: OperatorSettings) -> u8 {
-    if let Err(fault) =
-        log::start(LogFormat::Human, terminal::command_log_level(), settings.redactor.clone())
-    {
-        fail(&fault.to_string());
-        return exit::CONFIG;
-    }
-    let prepared = match PreparedStart::prepare(settings, Purpose::Console).await {
-        Ok(prepared) => prepared,
-        Err(refused) => {
-            return refused.print();
-        }
-    };
-    let (name, redactor) = (prepared.config.agent_backend.clone(), prepared.redactor.clone());
-    // The console prints nothing here, because there are no prompts.
-    let (dispatcher, guard) =
-        prepared.dispatcher(std::sync::Arc::new(Console::new(false, console::stdout())), None);
-    let said = dispatcher.backends.ping(&name).await;
-    dispatcher.shutdown(Duration::ZERO).await;
-    guard.close().await;
-    match said {
-        Ok(said) => {
-            // Write errors are ignored: stdout may be closed. The exit code reports the result.
-            let _ = writeln!(std::io::stdout(), "{}", redactor.redact(said));
-            exit::OK
-        }
-        Err(error) => {
-            print_stderr(&format!("error: {}", redactor.redact(error.to_string())));
-            exit::UNAVAILABLE
-        }
-    }
-}
-
-/// Runs `aetheel console`, a conversation at the terminal. Returns the exit code.
-async fn run_console(settings: OperatorSettings) -> u8 {
-    let began = Instant::now();
-    // Failures of a turn are shown with its answer, so the log needs to show little. LOG_LEVEL
-    // overrides this.
-    let chosen = terminal::verbosity() != Verbosity::Usual;
-    let filter = if chosen || settings.variables.contains_key("LOG_LEVEL") {
-        settings.config.log_level.as_str()
-    } else {
-        "warn,aetheel_dispatch=error"
-    };
-    // In a pipe, stderr is for people, too, like that of other commands.
-    let format = match settings.config.log_format {
-        LogFormat::Auto => LogFormat::Human,
-        chosen => chosen,
-    };
-    if let Err(fault) = log::start(format, filter, settings.redactor.clone()) {
-        fail(&fault.to_string());
-        return exit::CONFIG;
-    }
-    let prepared = match PreparedStart::prepare(settings, Purpose::Console).await {
-        Ok(prepared) => prepared,
-        Err(refused) => {
-            return refused.print();
-        }
-    };
-    // The console ignores the instructions for the first start; only the gateway sends them to the
-    // agent.
-    if let Err(refused) = prepared.boot().await {
-        return refused.print();
-    }
-    let console = std::sync::Arc::new(Console::at_terminal(
-        prepared.config.config_dir.join("state/console.history"),
-    ));
-    if let Some(print) = console.log_printer() {
-        log::redirect_lines(print);
-    }
-    let live = console.is_live();
-    let (grace, agents) = (prepared.config.shutdown_grace, prepared.agents());
-    let config = prepared.config.clone();
-    audit_log::open_console(&config, &prepared.redactor);
-    let (dispatcher, guard) = prepared.dispatcher(console.clone(), None);
-    let _tool_server = tool_server::open(&config, &dispatcher, None, None).await;
-    let recovery = tokio::spawn(recovery::watch(dispatcher.redelivery.clone(), agents));
-    tracing::info!(
-        ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-        "console ready"
-    );
-    let left = console::run(&dispatcher, &console).await;
-    console.leave();
-    recovery.abort();
-    let (grace, code) = match left {
-        // At a terminal the person saw the failures; a script gets an exit code.
-        Ok(SessionEnd::Done { failed }) if failed == 0 || live => (Duration::ZERO, exit::OK),
-        Ok(SessionEnd::Done { .. }) => (Duration::ZERO, exit::FAILED),
-        Ok(SessionEnd::Terminated) => (grace, exit::OK),
-        Err(error) => {
-            tracing::error!(%error, "cannot listen for signals");
-            (Duration::ZERO, exit::SOFTWARE)
-        }
-    };
-    dispatcher.shutdown(grace).await;
-    guard.close().await;
-    audit_log::close_console().await;
-    code
 }

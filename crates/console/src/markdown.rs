@@ -3,8 +3,8 @@
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::plain::clean_text;
-use crate::table::{TableLines, tables};
+use aetheel_model::plain::clean_text;
+use aetheel_model::table::{TableLines, tables};
 
 // Parameters of the terminal's sequence for a style.
 const BOLD: &str = "1";
@@ -21,7 +21,7 @@ const MIN_COLUMNS: usize = 10;
 
 /// The paragraphs of an answer, one after the other while it is streamed.
 #[derive(Debug, Default)]
-pub(super) struct Paragraphs {
+pub(crate) struct Paragraphs {
     text: String,
     /// The beginning of the last line in `text`.
     line: usize,
@@ -34,7 +34,7 @@ pub(super) struct Paragraphs {
 impl Paragraphs {
     /// Adds text. Returns the paragraphs that are complete. A paragraph includes the blank lines
     /// below it, and lists and code with blank lines between their own.
-    pub(super) fn add(&mut self, text: &str) -> Option<String> {
+    pub(crate) fn add(&mut self, text: &str) -> Option<String> {
         let mut complete = String::new();
         for piece in text.split_inclusive('\n') {
             let begins_line = self.text.len() == self.line;
@@ -50,7 +50,7 @@ impl Paragraphs {
     }
 
     /// Returns the rest of the answer.
-    pub(super) fn end(&mut self) -> String {
+    pub(crate) fn end(&mut self) -> String {
         std::mem::take(self).text
     }
 
@@ -75,7 +75,7 @@ impl Paragraphs {
 }
 
 /// Returns Markdown as rows, each with its line break. Blank lines at its end remain.
-pub(super) fn render(text: &str, columns: usize, colour: bool) -> String {
+pub(crate) fn render(text: &str, columns: usize, colour: bool) -> String {
     let mut writer = MarkdownWriter { columns, colour, ..MarkdownWriter::default() };
     let mut begin = 0;
     for table in tables(text) {

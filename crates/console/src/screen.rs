@@ -14,7 +14,7 @@ use aetheel_runtime::supervisor;
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Prints rows.
-pub(super) struct Screen {
+pub(crate) struct Screen {
     out: Mutex<Box<dyn Write + Send>>,
     /// Rows for the thread that prints above the edited line. `None` without an editor.
     above_line: Option<mpsc::Sender<PrintRequest>>,
@@ -29,13 +29,13 @@ enum PrintRequest {
 
 impl Screen {
     /// Makes a screen without an editor.
-    pub(super) fn plain(out: Box<dyn Write + Send>) -> Self {
+    pub(crate) fn plain(out: Box<dyn Write + Send>) -> Self {
         Self { out: Mutex::new(out), above_line: None, is_closed: AtomicBool::new(false) }
     }
 
     /// Makes a screen that prints above the line of an editor. A thread passes the rows to the
     /// editor, which does not take any while a person searches the history.
-    pub(super) fn above_line(
+    pub(crate) fn above_line(
         out: Box<dyn Write + Send>,
         mut printer: impl ExternalPrinter + Send + 'static,
     ) -> std::io::Result<Self> {
@@ -54,12 +54,12 @@ impl Screen {
     }
 
     /// Returns whether the input line is edited. Only complete rows can be printed then.
-    pub(super) fn has_editor(&self) -> bool {
+    pub(crate) fn has_editor(&self) -> bool {
         self.above_line.is_some()
     }
 
     /// Prints text; with an editor, complete rows.
-    pub(super) fn print(&self, text: &str) {
+    pub(crate) fn print(&self, text: &str) {
         if !text.is_empty() && !self.pass(PrintRequest::Rows(text.to_owned())) {
             let mut out = self.out.lock();
             // Errors are ignored, as above.
@@ -68,7 +68,7 @@ impl Screen {
     }
 
     /// Prints the rows that still wait, and all later rows without the editor.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         let (done, flushed) = mpsc::channel();
         if self.pass(PrintRequest::Flush(done)) {
             // While a person searches the history, the editor prints nothing.

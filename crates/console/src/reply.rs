@@ -5,23 +5,23 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::folded::{self, Folded, shortened};
-use super::markdown::{self, Paragraphs};
-use super::outlet::{AnswerCounts, ConsoleState};
-use super::questions::OpenQuestions;
-use super::terminal::columns;
-use crate::agent::{
-    AgentEventKind, DiagnosticLevel, TaskStatus, TextEvent, ToolEnd, ToolStart, ToolStatus, Usage,
-};
-use crate::dispatch::{
+use crate::folded::{self, Folded, shortened};
+use crate::markdown::{self, Paragraphs};
+use crate::outlet::{AnswerCounts, ConsoleState};
+use crate::questions::OpenQuestions;
+use crate::terminal::columns;
+use aetheel_dispatch::{
     DeliveryError, OpenQuestion, QuestionDismissal, Reply, Settlement, TurnAnswer,
 };
-use crate::event::{Event, EventOrigin};
-use crate::fold::Transcript;
-use crate::plain::{clean_text, one_line};
+use aetheel_model::agent::{
+    AgentEventKind, DiagnosticLevel, TaskStatus, TextEvent, ToolEnd, ToolStart, ToolStatus, Usage,
+};
+use aetheel_model::event::{Event, EventOrigin};
+use aetheel_model::fold::Transcript;
+use aetheel_model::plain::{clean_text, one_line};
 
 /// The answer to one event.
-pub(super) struct ConsoleReply {
+pub(crate) struct ConsoleReply {
     shared: Arc<ConsoleState>,
     /// Whether it answers a prompt of the terminal. Only such answers are counted.
     asked: bool,
@@ -44,7 +44,7 @@ pub(super) struct ConsoleReply {
 }
 
 impl ConsoleReply {
-    pub(super) fn new(shared: Arc<ConsoleState>, event: &Event) -> Self {
+    pub(crate) fn new(shared: Arc<ConsoleState>, event: &Event) -> Self {
         Self {
             shared,
             asked: event.origin == EventOrigin::Console,
@@ -387,11 +387,11 @@ mod tests {
     use std::io::Write;
     use std::time::Duration;
 
-    use super::super::outlet::Console;
     use super::*;
-    use crate::agent::{AgentFailure, FailureKind, PlanEntry, PlanStatus, ToolOutput};
-    use crate::dispatch::Outlet as _;
-    use crate::event::{EventKind as Kind, Lane, NewEvent};
+    use crate::outlet::Console;
+    use aetheel_dispatch::Outlet as _;
+    use aetheel_model::agent::{AgentFailure, FailureKind, PlanEntry, PlanStatus, ToolOutput};
+    use aetheel_model::event::{EventKind as Kind, Lane, NewEvent};
 
     #[derive(Clone, Default)]
     struct Paper(Arc<Mutex<Vec<u8>>>);
@@ -409,7 +409,7 @@ mod tests {
     /// Prints an answer with these events and this final text, and returns the terminal's contents.
     async fn shown(events: &[AgentEventKind], answer: TurnAnswer) -> (String, Console) {
         let paper = Paper::default();
-        let console = Console::new(true, Box::new(paper.clone()));
+        let console = Console::printing_to(Box::new(paper.clone()));
         let event = NewEvent::new(
             Kind::Message,
             Lane::Console,

@@ -3,9 +3,11 @@
 
 use std::collections::HashMap;
 
-use crate::agent::{AgentTask, FileDiff, PlanEntry, PlanStatus, TaskStatus, ToolEnd, ToolStart};
-use crate::fold::Transcript;
-use crate::plain::{clean_text, one_line, short_line};
+use aetheel_model::agent::{
+    AgentTask, FileDiff, PlanEntry, PlanStatus, TaskStatus, ToolEnd, ToolStart,
+};
+use aetheel_model::fold::Transcript;
+use aetheel_model::plain::{clean_text, one_line, short_line};
 
 /// Largest number of characters of a line.
 const MAX_LINE_CHARS: usize = 120;
@@ -16,7 +18,7 @@ const MAX_PARTS: usize = 200;
 
 /// The reason why a part cannot be opened.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum NoSuchPart {
+pub(crate) enum NoSuchPart {
     /// Nothing in the last answer was shortened.
     #[error("the last answer has nothing to open")]
     Nothing,
@@ -27,7 +29,7 @@ pub(super) enum NoSuchPart {
 
 /// The folded parts of the last answer.
 #[derive(Debug, Default)]
-pub(super) struct Folded {
+pub(crate) struct Folded {
     /// Title and text of each tool use, in order.
     tools: Vec<(String, String)>,
     /// Output of running tools, by id.
@@ -38,7 +40,7 @@ pub(super) struct Folded {
 
 impl Folded {
     /// Adds output of a running tool, or replaces it.
-    pub(super) fn add_output(&mut self, id: &str, text: &str, replace: bool) {
+    pub(crate) fn add_output(&mut self, id: &str, text: &str, replace: bool) {
         if self.running.len() < MAX_PARTS || self.running.contains_key(id) {
             let output = self.running.entry(id.to_owned()).or_default();
             if replace {
@@ -49,7 +51,7 @@ impl Folded {
     }
 
     /// Ends a tool, and returns the lines that represent its output and changes.
-    pub(super) fn end_tool(&mut self, title: &str, end: &ToolEnd) -> Vec<String> {
+    pub(crate) fn end_tool(&mut self, title: &str, end: &ToolEnd) -> Vec<String> {
         let streamed = self.running.remove(&end.id).unwrap_or_default();
         let said =
             end.output.clone().filter(|output| !output.trim().is_empty()).unwrap_or(streamed);
@@ -85,7 +87,7 @@ impl Folded {
     }
 
     /// Updates the plan. Returns the line that represents it, if it changed.
-    pub(super) fn update_plan(&mut self, plan: &[PlanEntry]) -> Option<String> {
+    pub(crate) fn update_plan(&mut self, plan: &[PlanEntry]) -> Option<String> {
         if self.plan == plan || plan.is_empty() {
             return None;
         }
@@ -97,13 +99,13 @@ impl Folded {
     }
 
     /// Saves the thinking of a transcript for `/open thinking`.
-    pub(super) fn keep_thinking(&mut self, transcript: &Transcript) {
+    pub(crate) fn keep_thinking(&mut self, transcript: &Transcript) {
         self.thinking.clear();
         add(&mut self.thinking, &clean_text(&transcript.thinking()));
     }
 
     /// Returns the names of the existing parts, as accepted by [`Folded::open`].
-    pub(super) fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         let mut there: Vec<String> =
             (1..=self.tools.len()).map(|number| number.to_string()).collect();
         there.extend((!self.plan.is_empty()).then(|| "plan".to_owned()));
@@ -115,7 +117,7 @@ impl Folded {
     ///
     /// # Errors
     /// [`NoSuchPart`] lists the existing parts.
-    pub(super) fn open(&self, what: Option<&str>) -> Result<String, NoSuchPart> {
+    pub(crate) fn open(&self, what: Option<&str>) -> Result<String, NoSuchPart> {
         let mut there: Vec<String> = (1..)
             .zip(&self.tools)
             .map(|(number, (title, _))| format!("{number}: {title}"))
@@ -143,12 +145,12 @@ impl Folded {
 }
 
 /// Returns the indent of a tool's line. The work of a sub-agent is indented.
-pub(super) fn indent(start: &ToolStart) -> String {
+pub(crate) fn indent(start: &ToolStart) -> String {
     if start.parent.is_some() { "  ".to_owned() } else { String::new() }
 }
 
 /// Returns the line for a sub-agent or a background task.
-pub(super) fn task_line(task: &AgentTask) -> String {
+pub(crate) fn task_line(task: &AgentTask) -> String {
     let sign = match task.status {
         TaskStatus::Running => "⚙",
         TaskStatus::Done => "✓",
@@ -178,7 +180,7 @@ fn step(entry: &PlanEntry) -> String {
 }
 
 /// Shortens a text to one line.
-pub(super) fn shortened(line: &str) -> String {
+pub(crate) fn shortened(line: &str) -> String {
     short_line(line, MAX_LINE_CHARS)
 }
 
@@ -211,7 +213,7 @@ fn diff_text(diff: &FileDiff) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::ToolStatus;
+    use aetheel_model::agent::ToolStatus;
 
     fn end(output: Option<&str>, diffs: Vec<FileDiff>) -> ToolEnd {
         ToolEnd {

@@ -1,14 +1,14 @@
 //! Hands the prompts that wait when a person leaves the console to the next console.
 
-use super::kept::KeptPrompts;
-use super::outlet::ConsoleState;
-use crate::dispatch::Dispatcher;
-use crate::event::Lane;
-use crate::plain::{counted, one_line};
+use crate::kept::KeptPrompts;
+use crate::outlet::ConsoleState;
+use aetheel_dispatch::Dispatcher;
+use aetheel_model::event::Lane;
+use aetheel_model::plain::{counted, one_line};
 
 /// Submits the prompts that waited when the last console was left. Returns the numbers of accepted and
 /// of refused ones.
-pub(super) fn submit(dispatcher: &Dispatcher, shared: &ConsoleState) -> (u32, u32) {
+pub(crate) fn submit(dispatcher: &Dispatcher, shared: &ConsoleState) -> (u32, u32) {
     let (mut submitted, mut failed) = (0, 0);
     for event in shared.kept.iter().flat_map(KeptPrompts::take) {
         let prompt = one_line(&event.prompt);
@@ -28,7 +28,7 @@ pub(super) fn submit(dispatcher: &Dispatcher, shared: &ConsoleState) -> (u32, u3
 }
 
 /// Saves the prompts that wait for the next console at a terminal.
-pub(super) fn save(dispatcher: &Dispatcher, shared: &ConsoleState) {
+pub(crate) fn save(dispatcher: &Dispatcher, shared: &ConsoleState) {
     let Some(kept) = &shared.kept else { return };
     let waiting = dispatcher.turns.take_waiting(&Lane::Console);
     if waiting.is_empty() {

@@ -1,16 +1,16 @@
 //! Adds the actions of the person at the terminal to the audit log.
 
-use crate::audit::{AuditEntry, AuditKind};
-use crate::dispatch::{Dispatcher, Setting};
-use crate::event::Lane;
+use aetheel_dispatch::{Dispatcher, Setting};
+use aetheel_model::audit::{AuditEntry, AuditKind};
+use aetheel_model::event::Lane;
 
 /// Adds an action to the audit log.
-pub(super) fn note(kind: AuditKind) {
+pub(crate) fn note(kind: AuditKind) {
     AuditEntry::new(kind).in_lane(&Lane::Console).note();
 }
 
 /// Stops the turn of the console, and its waiting prompts. Returns whether there were any.
-pub(super) fn stop(dispatcher: &Dispatcher) -> bool {
+pub(crate) fn stop(dispatcher: &Dispatcher) -> bool {
     let stopped = dispatcher.turns.stop(&Lane::Console);
     if stopped {
         note(AuditKind::TurnStopped);
@@ -20,7 +20,7 @@ pub(super) fn stop(dispatcher: &Dispatcher) -> bool {
 
 /// Returns the entry about a command that succeeded, or `None` if it changes neither the
 /// conversation nor a setting.
-pub(super) fn of_command(line: &str) -> Option<AuditEntry> {
+pub(crate) fn of_command(line: &str) -> Option<AuditEntry> {
     let mut words = line.split_whitespace();
     let (command, value) = (words.next()?, words.next());
     let entry = |kind| AuditEntry::new(kind).in_lane(&Lane::Console);

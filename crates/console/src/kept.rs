@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::event::{Event, EventKind, NewEvent};
+use aetheel_model::event::{Event, EventKind, NewEvent};
 
 const HEADING: &str = "# Prompts of the console
 
@@ -16,11 +16,11 @@ These prompts waited when the console was left. The next console at a terminal c
 
 /// The file with the prompts.
 #[derive(Clone, Debug)]
-pub(super) struct KeptPrompts(PathBuf);
+pub(crate) struct KeptPrompts(PathBuf);
 
 impl KeptPrompts {
     /// Returns the file beside the history of the console.
-    pub(super) fn beside(history: &Path) -> Self {
+    pub(crate) fn beside(history: &Path) -> Self {
         Self(history.with_file_name("console.md"))
     }
 
@@ -28,7 +28,7 @@ impl KeptPrompts {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(super) fn save(&self, events: Vec<Event>) -> io::Result<()> {
+    pub(crate) fn save(&self, events: Vec<Event>) -> io::Result<()> {
         let mut file =
             fs::OpenOptions::new().create(true).append(true).mode(0o600).open(&self.0)?;
         let mut text = if file.metadata()?.len() == 0 { HEADING.to_owned() } else { String::new() };
@@ -41,7 +41,7 @@ impl KeptPrompts {
 
     /// Returns the saved prompts, and removes them from the file. Lines that cannot be read are left
     /// out, with a warning.
-    pub(super) fn take(&self) -> Vec<NewEvent> {
+    pub(crate) fn take(&self) -> Vec<NewEvent> {
         let Ok(text) = fs::read_to_string(&self.0) else { return Vec::new() };
         if let Err(error) = fs::remove_file(&self.0) {
             tracing::warn!(file = %self.0.display(), %error, "cannot remove the prompts of the last console, so they are not answered");

@@ -4,12 +4,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::disk::read_ordinary;
-use crate::event::AttachedFile;
+use aetheel_model::event::AttachedFile;
+use aetheel_store::disk::read_ordinary;
 
 /// The reason why a file cannot be attached to a prompt. `path` is as the person wrote it.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum AttachError {
+pub(crate) enum AttachError {
     #[error("{path}: {error}")]
     NotFound {
         path: String,
@@ -31,7 +31,7 @@ pub(super) enum AttachError {
 
 /// Finds existing files that a prompt names with `@`. Returns the prompt without the `@` of these
 /// files, and the files.
-pub(super) fn extract_files(prompt: &str, home: Option<&Path>) -> (String, Vec<AttachedFile>) {
+pub(crate) fn extract_files(prompt: &str, home: Option<&Path>) -> (String, Vec<AttachedFile>) {
     let (mut text, mut files, mut rest) = (String::with_capacity(prompt.len()), Vec::new(), prompt);
     while let Some(at) = rest.find('@') {
         let (before, behind) = (&rest[..at], &rest[at + 1..]);
@@ -71,7 +71,7 @@ fn path(text: &str) -> Option<(&str, usize)> {
 ///
 /// # Errors
 /// Returns [`AttachError`] if it cannot be attached.
-pub(super) fn attach(path: &str, home: Option<&Path>) -> Result<AttachedFile, AttachError> {
+pub(crate) fn attach(path: &str, home: Option<&Path>) -> Result<AttachedFile, AttachError> {
     let place = match (path.strip_prefix("~/"), home) {
         (Some(rest), Some(home)) => home.join(rest),
         _ => PathBuf::from(path),
@@ -91,7 +91,7 @@ pub(super) fn attach(path: &str, home: Option<&Path>) -> Result<AttachedFile, At
 ///
 /// # Errors
 /// Returns [`AttachError::Read`] if it cannot be read.
-pub(super) async fn read(file: &AttachedFile, limit: u64) -> Result<Vec<u8>, AttachError> {
+pub(crate) async fn read(file: &AttachedFile, limit: u64) -> Result<Vec<u8>, AttachError> {
     let (source, name) = (PathBuf::from(&file.source), file.name.clone());
     let read = tokio::task::spawn_blocking(move || read_ordinary(&source, limit)).await;
     read.map_err(io::Error::other).flatten().map_err(|error| AttachError::Read { name, error })

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
-use super::names::NameSource;
-use super::outlet::ConsoleState;
+use crate::names::NameSource;
+use crate::outlet::ConsoleState;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum TerminalInput {
+pub(crate) enum TerminalInput {
     /// A submitted text, which may have several lines.
     Line(String),
     /// Ctrl-C on an empty line.
@@ -20,7 +20,7 @@ pub(super) enum TerminalInput {
 
 /// Reads lines one by one, when they are asked for. The terminal is thus free for output while a
 /// command runs, and when the session has ended.
-pub(super) struct LineReader {
+pub(crate) struct LineReader {
     wanted: std::sync::mpsc::Sender<()>,
     typed: mpsc::Receiver<TerminalInput>,
     is_reading: bool,
@@ -28,7 +28,7 @@ pub(super) struct LineReader {
 
 impl LineReader {
     /// Starts the thread that reads. `names` are the words that the Tab key completes.
-    pub(super) fn start(shared: &Arc<ConsoleState>, names: NameSource) -> Self {
+    pub(crate) fn start(shared: &Arc<ConsoleState>, names: NameSource) -> Self {
         let (wanted, wishes) = std::sync::mpsc::channel();
         let (sender, typed) = mpsc::channel(1);
         let shared = Arc::clone(shared);
@@ -51,7 +51,7 @@ impl LineReader {
     }
 
     /// Returns the next input. Nothing is lost if the call is cancelled.
-    pub(super) async fn next(&mut self) -> TerminalInput {
+    pub(crate) async fn next(&mut self) -> TerminalInput {
         // Fails if the thread has ended; the other channel is then closed, too.
         self.is_reading = self.is_reading || self.wanted.send(()).is_ok();
         let typed = self.typed.recv().await;

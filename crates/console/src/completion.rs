@@ -1,10 +1,10 @@
 //! Finds what the Tab key completes: commands, the names after them, or paths. Pure.
 
-use crate::dispatch::Setting;
+use aetheel_dispatch::Setting;
 
 /// The kind of word at the cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CompletionKind {
+pub(crate) enum CompletionKind {
     /// A command, including its `/`.
     Command,
     /// The path of a file.
@@ -19,7 +19,7 @@ pub(super) enum CompletionKind {
 
 /// Returns the start of the word at the end of the text, and its kind, or `None` if it cannot be
 /// completed.
-pub(super) fn completion_at(before: &str) -> Option<(usize, CompletionKind)> {
+pub(crate) fn completion_at(before: &str) -> Option<(usize, CompletionKind)> {
     let word = before.rfind(char::is_whitespace).map_or(0, |at| at + 1);
     if before.starts_with('/') {
         let Some((command, rest)) = before.split_once(char::is_whitespace) else {
@@ -46,7 +46,7 @@ pub(super) fn completion_at(before: &str) -> Option<(usize, CompletionKind)> {
 }
 
 /// Returns the names that start with a text, ignoring case.
-pub(super) fn matching_names(names: impl IntoIterator<Item = String>, begun: &str) -> Vec<String> {
+pub(crate) fn matching_names(names: impl IntoIterator<Item = String>, begun: &str) -> Vec<String> {
     let begun = begun.to_lowercase();
     names.into_iter().filter(|name| name.to_lowercase().starts_with(&begun)).collect()
 }

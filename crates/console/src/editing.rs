@@ -17,11 +17,11 @@ use rustyline::{
     EventHandler, ExternalPrinter, Helper, KeyCode, KeyEvent, Modifiers, Movement, RepeatCount,
 };
 
-use super::completion::{CompletionKind, completion_at, matching_names};
-use super::input::TerminalInput;
-use super::names::NameSource;
-use super::outlet::PROMPT;
-use crate::plain::{clean_text, one_line};
+use crate::completion::{CompletionKind, completion_at, matching_names};
+use crate::input::TerminalInput;
+use crate::names::NameSource;
+use crate::outlet::PROMPT;
+use aetheel_model::plain::{clean_text, one_line};
 
 /// Largest number of history entries.
 const MAX_HISTORY_ENTRIES: usize = 500;
@@ -29,7 +29,7 @@ const MAX_HISTORY_ENTRIES: usize = 500;
 const MAX_ENTRY_BYTES: usize = 16 << 10;
 
 /// Reads lines from the terminal.
-pub(super) struct LineEditor {
+pub(crate) struct LineEditor {
     editor: Editor<NameCompleter, FileHistory>,
     history: PathBuf,
 }
@@ -40,7 +40,7 @@ impl LineEditor {
     ///
     /// # Errors
     /// The terminal does not support line editing.
-    pub(super) fn new(
+    pub(crate) fn new(
         history: PathBuf,
     ) -> rustyline::Result<(Self, impl ExternalPrinter + Send + 'static)> {
         let config = Config::builder()
@@ -62,13 +62,13 @@ impl LineEditor {
     }
 
     /// Sets the names that the Tab key completes.
-    pub(super) fn completing(mut self, names: NameSource) -> Self {
+    pub(crate) fn completing(mut self, names: NameSource) -> Self {
         self.editor.set_helper(Some(NameCompleter { names, files: FilenameCompleter::new() }));
         self
     }
 
     /// Reads a line. `keeps` returns whether it is saved in the history.
-    pub(super) fn read(&mut self, keeps: impl Fn() -> bool) -> TerminalInput {
+    pub(crate) fn read(&mut self, keeps: impl Fn() -> bool) -> TerminalInput {
         match self.editor.readline(PROMPT) {
             Ok(line) => {
                 let line = clean_text(&line).trim_end_matches('\n').to_owned();

@@ -1,7 +1,7 @@
 //! The help of the console, and the commands that it lists.
 
 /// The answer to `/help`.
-pub(super) const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 /reset             forget the conversation
 /status            show the backend, its settings and its state
 /queue             show running and waiting prompts
@@ -30,7 +30,7 @@ Tab completes commands, names and paths; Ctrl-R searches earlier input. Alt-Ente
 Anything else is a prompt; begin it with a blank if it should start with `/`.";
 
 /// Returns the commands, each with its `/`.
-pub(super) fn commands() -> impl Iterator<Item = &'static str> {
+pub(crate) fn commands() -> impl Iterator<Item = &'static str> {
     HELP.lines()
         .filter(|line| line.starts_with('/'))
         .filter_map(|line| line.split_whitespace().next())

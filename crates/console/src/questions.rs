@@ -4,16 +4,16 @@
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
-use crate::agent::{AskDecision, Question};
-use crate::dispatch::{Excerpt, OpenQuestion, Settlement, Subject};
-use crate::plain::counted;
+use aetheel_dispatch::{Excerpt, OpenQuestion, Settlement, Subject};
+use aetheel_model::agent::{AskDecision, Question};
+use aetheel_model::plain::counted;
 
 /// Largest number of lines of a command or change that are printed.
 const MAX_PRINTED_LINES: usize = 60;
 
 /// The open questions, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct OpenQuestions {
+pub(crate) struct OpenQuestions {
     open: VecDeque<PendingQuestion>,
 }
 
@@ -26,7 +26,7 @@ struct PendingQuestion {
 
 /// The interpretation of a typed line.
 #[derive(Debug, PartialEq)]
-pub(super) enum AnswerLine {
+pub(crate) enum AnswerLine {
     /// A decision about the question with this id.
     Decision(String, AskDecision),
     /// The text of the next question, which must be answered before the decision.
@@ -38,13 +38,13 @@ pub(super) enum AnswerLine {
 impl OpenQuestions {
     /// Adds a question. Returns the text to print if it is the next to be answered. `above` is the
     /// line of a tool if it is directly above the question.
-    pub(super) fn ask(&mut self, question: &OpenQuestion, above: Option<&str>) -> Option<String> {
+    pub(crate) fn ask(&mut self, question: &OpenQuestion, above: Option<&str>) -> Option<String> {
         self.open.push_back(PendingQuestion { question: question.clone(), given: Vec::new() });
         (self.open.len() == 1).then(|| printed(question, above))
     }
 
     /// Removes a question. Returns the text to print: the outcome, and the next question.
-    pub(super) fn settle(&mut self, id: &str, how: &Settlement) -> Option<String> {
+    pub(crate) fn settle(&mut self, id: &str, how: &Settlement) -> Option<String> {
         let at = self.open.iter().position(|pending| pending.question.id == id)?;
         let pending = self.open.remove(at)?;
         let mut text = format!("  {}\n", outcome(&pending.question.subject, how));
@@ -54,17 +54,17 @@ impl OpenQuestions {
         Some(text)
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
 
-    pub(super) fn ids(&self) -> Vec<String> {
+    pub(crate) fn ids(&self) -> Vec<String> {
         self.open.iter().map(|pending| pending.question.id.clone()).collect()
     }
 
     /// Interprets a line as an answer to the first question. Returns `None` if there is no open
     /// question.
-    pub(super) fn answer(&mut self, line: &str) -> Option<AnswerLine> {
+    pub(crate) fn answer(&mut self, line: &str) -> Option<AnswerLine> {
         let pending = self.open.front_mut()?;
         let id = pending.question.id.clone();
         let line = line.trim();

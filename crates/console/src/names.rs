@@ -5,21 +5,21 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::completion::CompletionKind;
-use super::help;
-use super::outlet::ConsoleState;
-use crate::dispatch::{Dispatcher, Setting};
-use crate::event::Lane;
+use crate::completion::CompletionKind;
+use crate::help;
+use crate::outlet::ConsoleState;
+use aetheel_dispatch::{Dispatcher, Setting};
+use aetheel_model::event::Lane;
 
 /// Time limit for an agent to list its models. It is short, because the person waits after pressing
 /// Tab.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(1_100);
 
 /// Returns the names of a kind. A call may take a second.
-pub(super) type NameSource = Box<dyn Fn(CompletionKind) -> Vec<String> + Send>;
+pub(crate) type NameSource = Box<dyn Fn(CompletionKind) -> Vec<String> + Send>;
 
 /// Returns a source of names that may be called on a thread outside the runtime.
-pub(super) fn names(dispatcher: &Dispatcher, shared: &Arc<ConsoleState>) -> NameSource {
+pub(crate) fn names(dispatcher: &Dispatcher, shared: &Arc<ConsoleState>) -> NameSource {
     let (runtime, shared) = (Handle::current(), Arc::clone(shared));
     let (settings, observer) = (dispatcher.settings.clone(), dispatcher.observer.clone());
     Box::new(move |kind| {

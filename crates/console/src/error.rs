@@ -1,15 +1,15 @@
 //! The reason why a line that a person typed has no effect.
 
-use super::files::AttachError;
-use super::folded::NoSuchPart;
-use crate::dispatch::{AnswerRefusal, ClaimError, LaneRequestError, PingError, PromptRefusal};
+use crate::files::AttachError;
+use crate::folded::NoSuchPart;
+use aetheel_dispatch::{AnswerRefusal, ClaimError, LaneRequestError, PingError, PromptRefusal};
 
 /// Length of a line in bytes at which a terminal in line mode drops the rest.
-pub(super) const TERMINAL_LINE_BYTES: usize = 4095;
+pub(crate) const TERMINAL_LINE_BYTES: usize = 4095;
 
 /// The reason why a line that a person typed has no effect. The texts are for that person.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum LineError {
+pub(crate) enum LineError {
     /// The command does not exist.
     #[error("{0} is not a command; /help lists all, a leading blank makes it a prompt")]
     UnknownCommand(String),

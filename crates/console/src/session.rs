@@ -5,24 +5,24 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use super::audit::{self, note, stop};
-use super::claims;
-use super::error::{LineError, TERMINAL_LINE_BYTES};
-use super::files;
-use super::help::HELP;
-use super::input::{LineReader, TerminalInput};
-use super::names::names;
-use super::outlet::{Console, ConsoleState};
-use super::questions::AnswerLine as Reading;
-use super::waiting;
-use crate::agent::AskDecision;
-use crate::audit::AuditKind;
-use crate::dispatch::{
+use crate::audit::{self, note, stop};
+use crate::claims;
+use crate::error::{LineError, TERMINAL_LINE_BYTES};
+use crate::files;
+use crate::help::HELP;
+use crate::input::{LineReader, TerminalInput};
+use crate::names::names;
+use crate::outlet::{Console, ConsoleState};
+use crate::questions::AnswerLine as Reading;
+use crate::waiting;
+use aetheel_dispatch::{
     AnswerRefusal, Dispatcher, Person, ProjectBinding, PromptRefusal, Setting, Settlement,
     StatusRow, SteeringResult, queue_rows, session_rows, status_rows,
 };
-use crate::event::{AttachedFile, EventKind, EventOrigin, Lane, NewEvent};
-use crate::plain::one_line;
+use aetheel_model::agent::AskDecision;
+use aetheel_model::audit::AuditKind;
+use aetheel_model::event::{AttachedFile, EventKind, EventOrigin, Lane, NewEvent};
+use aetheel_model::plain::one_line;
 
 /// The reason why a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

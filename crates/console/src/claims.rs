@@ -1,13 +1,13 @@
 //! The command `/claim`: lists, reserves and releases files.
 
-use crate::dispatch::{ClaimAuthor, ClaimError, ClaimOrder, Dispatcher};
-use crate::event::Lane;
+use aetheel_dispatch::{ClaimAuthor, ClaimError, ClaimOrder, Dispatcher};
+use aetheel_model::event::Lane;
 
 /// Carries out the command. `rest` is the text after it.
 ///
 /// # Errors
 /// [`ClaimError`]; nothing was changed.
-pub(super) async fn claim(dispatcher: &Dispatcher, rest: &str) -> Result<String, ClaimError> {
+pub(crate) async fn claim(dispatcher: &Dispatcher, rest: &str) -> Result<String, ClaimError> {
     let claims = &dispatcher.claims;
     if rest.is_empty() {
         return claims.list(&Lane::Console).await;

@@ -9,21 +9,21 @@ use jiff::tz::TimeZone;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
-use super::editing::LineEditor;
-use super::files;
-use super::folded::Folded;
-use super::kept::KeptPrompts;
-use super::questions::OpenQuestions;
-use super::reply::ConsoleReply;
-use super::screen::Screen;
-use super::terminal::{SavedTerminalMode, shows_stderr};
-use crate::dispatch::{DeliveryError, Notice, Outlet, Reply};
-use crate::event::{AttachedFile, Event};
-use crate::plain::clean_text;
-use crate::shown_time::readable;
+use crate::editing::LineEditor;
+use crate::files;
+use crate::folded::Folded;
+use crate::kept::KeptPrompts;
+use crate::questions::OpenQuestions;
+use crate::reply::ConsoleReply;
+use crate::screen::Screen;
+use crate::terminal::{SavedTerminalMode, shows_stderr};
+use aetheel_dispatch::{DeliveryError, Notice, Outlet, Reply};
+use aetheel_model::event::{AttachedFile, Event};
+use aetheel_model::plain::clean_text;
+use aetheel_model::shown_time::readable;
 
 /// The prompt before the input line.
-pub(super) const PROMPT: &str = "> ";
+pub(crate) const PROMPT: &str = "> ";
 
 /// Prints complete rows that do not belong to an answer.
 pub type PrintBeside = dyn Fn(&str) + Send + Sync;
@@ -33,34 +33,34 @@ pub struct Console {
     shared: Arc<ConsoleState>,
 }
 
-pub(super) struct ConsoleState {
+pub(crate) struct ConsoleState {
     /// Whether answers are streamed and decorated. Otherwise only final texts are printed.
-    pub(super) live: bool,
-    pub(super) colour: bool,
-    pub(super) screen: Screen,
+    pub(crate) live: bool,
+    pub(crate) colour: bool,
+    pub(crate) screen: Screen,
     terminal: Option<SavedTerminalMode>,
     /// The line editor, until its thread starts.
     editor: Mutex<Option<LineEditor>>,
     /// The prompts that wait when the console is left, at a terminal.
-    pub(super) kept: Option<KeptPrompts>,
+    pub(crate) kept: Option<KeptPrompts>,
     /// The folded parts of the last answer, for `/open`.
     folded: Mutex<Folded>,
-    pub(super) answers: watch::Sender<AnswerCounts>,
-    pub(super) questions: watch::Sender<OpenQuestions>,
+    pub(crate) answers: watch::Sender<AnswerCounts>,
+    pub(crate) questions: watch::Sender<OpenQuestions>,
 }
 
 /// Numbers of printed answers.
 #[derive(Clone, Copy, Default)]
-pub(super) struct AnswerCounts {
-    pub(super) all: u32,
-    pub(super) failed: u32,
+pub(crate) struct AnswerCounts {
+    pub(crate) all: u32,
+    pub(crate) failed: u32,
 }
 
 impl Console {
-    /// Makes a console that prints to `out` without colours. `live` streams and decorates answers.
-    #[must_use]
-    pub fn new(live: bool, out: Box<dyn Write + Send>) -> Self {
-        Self { shared: Arc::new(ConsoleState::new(live, false, Screen::plain(out))) }
+    /// Makes a console with a person at a terminal without colours.
+    #[cfg(test)]
+    pub(crate) fn printing_to(out: Box<dyn Write + Send>) -> Self {
+        Self { shared: Arc::new(ConsoleState::new(true, false, Screen::plain(out))) }
     }
 
     /// Makes a console for stdin and stdout. At a terminal, the input line can be edited and has
@@ -74,8 +74,9 @@ impl Console {
         let terminal = live.then(SavedTerminalMode::of_stdin).flatten();
         let edited = terminal.as_ref().and_then(|_| {
             let made = LineEditor::new(history).map_err(io::Error::other);
-            let made = made
-                .and_then(|(editor, printer)| Ok((Screen::above_line(stdout(), printer)?, editor)));
+            let made = made.and_then(|(editor, printer)| {
+                Ok((Screen::above_line(Box::new(io::stdout()), printer)?, editor))
+            });
             made.inspect_err(|error| tracing::debug!(%error, "no line can be edited here")).ok()
         });
         let shared = match edited {
@@ -85,9 +86,10 @@ impl Console {
                 kept,
                 ..ConsoleState::new(live, colour, screen)
             },
-            None => {
-                ConsoleState { kept, ..ConsoleState::new(live, colour, Screen::plain(stdout())) }
-            }
+            None => ConsoleState {
+                kept,
+                ..ConsoleState::new(live, colour, Screen::plain(Box::new(io::stdout())))
+            },
         };
         Self { shared: Arc::new(shared) }
     }
@@ -114,7 +116,7 @@ impl Console {
         }
     }
 
-    pub(super) fn shared(&self) -> Arc<ConsoleState> {
+    pub(crate) fn shared(&self) -> Arc<ConsoleState> {
         self.shared.clone()
     }
 }
@@ -134,12 +136,12 @@ impl ConsoleState {
         }
     }
 
-    pub(super) fn folded(&self) -> MutexGuard<'_, Folded> {
+    pub(crate) fn folded(&self) -> MutexGuard<'_, Folded> {
         self.folded.lock()
     }
 
     /// Prints a line that is not part of the answer.
-    pub(super) fn print_note(&self, text: &str) {
+    pub(crate) fn print_note(&self, text: &str) {
         let text = readable(text, &TimeZone::system());
         let (dim, normal) = if self.colour { ("\x1b[2m", "\x1b[0m") } else { ("", "") };
         self.screen.print(&format!("{dim}{text}{normal}\n"));
@@ -147,7 +149,7 @@ impl ConsoleState {
 
     /// Prints a line that reports a failure or news: below the answer at a terminal, and to stderr
     /// in a script, which expects only answers on stdout.
-    pub(super) fn report(&self, text: &str) -> io::Result<()> {
+    pub(crate) fn report(&self, text: &str) -> io::Result<()> {
         if self.live {
             self.print_note(text);
             return Ok(());
@@ -156,14 +158,14 @@ impl ConsoleState {
     }
 
     /// Prints the prompt at a terminal. An editor prints its own.
-    pub(super) fn prompt(&self) {
+    pub(crate) fn prompt(&self) {
         if self.live && !self.screen.has_editor() {
             self.screen.print(PROMPT);
         }
     }
 
     /// Returns the editor for the reading thread, or `None` if the line cannot be edited.
-    pub(super) fn take_editor(&self) -> Option<LineEditor> {
+    pub(crate) fn take_editor(&self) -> Option<LineEditor> {
         self.editor.lock().take()
     }
 }
@@ -187,10 +189,4 @@ impl Outlet for Console {
             .report(&format!("· {text}"))
             .map_err(|error| DeliveryError::Refused(error.to_string()))
     }
-}
-
-/// Standard output, for [`Console::new`].
-#[must_use]
-pub fn stdout() -> Box<dyn Write + Send> {
-    Box::new(io::stdout())
 }

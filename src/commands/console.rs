@@ -1,0 +1,80 @@
+//! `aetheel console`: a conversation at the terminal.
+
+use std::time::{Duration, Instant};
+
+use aetheel_console::{Console, SessionEnd};
+use aetheel_model::choice::LogFormat;
+use aetheel_runtime::log;
+
+use crate::app::{audit as audit_log, recovery, tool_server};
+use crate::cli::exit;
+use crate::startup::settings::OperatorSettings;
+use crate::startup::{PreparedStart, Purpose};
+use crate::terminal::{self, Verbosity, fail};
+
+/// Runs the command. Returns the exit code.
+pub(super) async fn run(settings: OperatorSettings) -> u8 {
+    let began = Instant::now();
+    // Failures of a turn are shown with its answer, so the log needs to show little. LOG_LEVEL
+    // overrides this.
+    let chosen = terminal::verbosity() != Verbosity::Usual;
+    let filter = if chosen || settings.variables.contains_key("LOG_LEVEL") {
+        settings.config.log_level.as_str()
+    } else {
+        "warn,aetheel_dispatch=error"
+    };
+    // In a pipe, stderr is for people, too, like that of other commands.
+    let format = match settings.config.log_format {
+        LogFormat::Auto => LogFormat::Human,
+        chosen => chosen,
+    };
+    if let Err(fault) = log::start(format, filter, settings.redactor.clone()) {
+        fail(&fault.to_string());
+        return exit::CONFIG;
+    }
+    let prepared = match PreparedStart::prepare(settings, Purpose::Console).await {
+        Ok(prepared) => prepared,
+        Err(refused) => {
+            return refused.print();
+        }
+    };
+    // The console ignores the instructions for the first start; only the gateway sends them to the
+    // agent.
+    if let Err(refused) = prepared.boot().await {
+        return refused.print();
+    }
+    let console = std::sync::Arc::new(Console::at_terminal(
+        prepared.config.config_dir.join("state/console.history"),
+    ));
+    if let Some(print) = console.log_printer() {
+        log::redirect_lines(print);
+    }
+    let live = console.is_live();
+    let (grace, agents) = (prepared.config.shutdown_grace, prepared.agents());
+    let config = prepared.config.clone();
+    audit_log::open_console(&config, &prepared.redactor);
+    let (dispatcher, guard) = prepared.dispatcher(console.clone(), None);
+    let _tool_server = tool_server::open(&config, &dispatcher, None, None).await;
+    let recovery = tokio::spawn(recovery::watch(dispatcher.redelivery.clone(), agents));
+    tracing::info!(
+        ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        "console ready"
+    );
+    let left = aetheel_console::run(&dispatcher, &console).await;
+    console.leave();
+    recovery.abort();
+    let (grace, code) = match left {
+        // At a terminal the person saw the failures; a script gets an exit code.
+        Ok(SessionEnd::Done { failed }) if failed == 0 || live => (Duration::ZERO, exit::OK),
+        Ok(SessionEnd::Done { .. }) => (Duration::ZERO, exit::FAILED),
+        Ok(SessionEnd::Terminated) => (grace, exit::OK),
+        Err(error) => {
+            tracing::error!(%error, "cannot listen for signals");
+            (Duration::ZERO, exit::SOFTWARE)
+        }
+    };
+    dispatcher.shutdown(grace).await;
+    guard.close().await;
+    audit_log::close_console().await;
+    code
+}
