@@ -2,7 +2,7 @@
 
 use crate::files::AttachError;
 use crate::folded::NoSuchPart;
-use aetheel_dispatch::{AnswerRefusal, ClaimError, LaneRequestError, PingError, PromptRefusal};
+use aetheel_dispatch::{AnswerRefusal, CommandError, LaneRequestError, PromptRefusal};
 
 /// Length of a line in bytes at which a terminal in line mode drops the rest.
 pub(crate) const TERMINAL_LINE_BYTES: usize = 4095;
@@ -36,15 +36,12 @@ pub(crate) enum LineError {
     /// The question was closed while the line was read.
     #[error("the question is no longer open")]
     NoQuestion,
-    /// A choice was refused, or a conversation cannot be changed.
+    /// The conversation cannot be forgotten.
     #[error(transparent)]
     Request(#[from] LaneRequestError),
-    /// A request about reserved files was refused.
+    /// The command was refused.
     #[error(transparent)]
-    Claim(#[from] ClaimError),
-    /// The backend does not work.
-    #[error(transparent)]
-    Ping(#[from] PingError),
+    Command(#[from] CommandError),
     /// The file cannot be attached.
     #[error(transparent)]
     Attach(#[from] AttachError),

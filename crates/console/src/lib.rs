@@ -2,11 +2,11 @@
 //!
 //! At a terminal, answers are streamed, and lines typed in the meantime are queued. The input line,
 //! edited with rustyline, stays below the printed text. Without a terminal, prompts are read,
-//! answered and printed one after the other, for scripts. While an agent asks a question, the next line
-//! answers it. This crate owns stdin and stdout; it makes no decisions about turns.
+//! answered and printed one after the other, for scripts. While an agent asks a question, the next
+//! line answers it. This crate owns stdin and stdout, and makes no decisions about turns.
 
 mod audit;
-mod claims;
+mod commands;
 mod completion;
 mod editing;
 mod error;

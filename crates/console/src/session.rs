@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use crate::audit::{self, note, stop};
-use crate::claims;
+use crate::audit::{note, stop};
+use crate::commands::TypedCommand;
 use crate::error::{LineError, TERMINAL_LINE_BYTES};
 use crate::files;
 use crate::help::HELP;
@@ -16,8 +16,7 @@ use crate::outlet::{Console, ConsoleState};
 use crate::questions::AnswerLine as Reading;
 use crate::waiting;
 use aetheel_dispatch::{
-    AnswerRefusal, Dispatcher, Person, ProjectBinding, PromptRefusal, Setting, Settlement,
-    StatusRow, SteeringResult, queue_rows, session_rows, status_rows,
+    AnswerRefusal, Dispatcher, Person, PromptRefusal, Settlement, SteeringResult,
 };
 use aetheel_model::agent::AskDecision;
 use aetheel_model::audit::AuditKind;
@@ -35,9 +34,6 @@ pub enum SessionEnd {
     /// SIGTERM was received.
     Terminated,
 }
-
-/// Time limit for an agent to list its sessions.
-const AGENT_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// Delay before `/stop` is tried again while a turn is about to start.
 const STOP_RETRY_DELAY: std::time::Duration = std::time::Duration::from_millis(20);
@@ -247,8 +243,6 @@ impl ConsoleSession<'_> {
 
     /// Processes a line. Returns `false` to end the session.
     async fn take(&mut self, line: &str) -> bool {
-        let setting = setting_command(line);
-        let line = setting.as_deref().unwrap_or(line);
         let mut words = line.split_whitespace();
         let command = if line.starts_with('/') { words.next() } else { None };
         let said: Result<String, LineError> = match command {
@@ -274,96 +268,15 @@ impl ConsoleSession<'_> {
                     return true;
                 }
             },
-            // The other forms of `/settings` are read before.
-            Some("/settings") => Err(LineError::UnknownSetting),
-            Some("/status") => Ok(join_rows(&status_rows(
-                &self.dispatcher.observer.lane_status(&Lane::Console).await,
-                true,
-                jiff::Timestamp::now(),
-            ))),
-            Some("/queue") => Ok(join_rows(&queue_rows(
-                &self.dispatcher.observer.queue_of(&Lane::Console),
-                jiff::Timestamp::now(),
-            ))),
-            Some("/sessions") => match words.next() {
-                None => {
-                    let found = self
-                        .dispatcher
-                        .conversations
-                        .list(&Lane::Console, true, AGENT_TIMEOUT)
-                        .await;
-                    Ok(join_rows(&session_rows(&found, jiff::Timestamp::now())))
-                }
-                Some("fork") => self
-                    .dispatcher
-                    .conversations
-                    .fork(&Lane::Console, words.next().unwrap_or_default(), true, AGENT_TIMEOUT)
-                    .await
-                    .map_err(LineError::from),
-                Some(id) => self
-                    .dispatcher
-                    .conversations
-                    .resume(&Lane::Console, id, true, AGENT_TIMEOUT)
-                    .await
-                    .map_err(LineError::from),
-            },
             Some("/open") => self.shared.folded().open(words.next()).map_err(LineError::from),
             Some("/file") => self.add_file(
                 line.trim().split_once(char::is_whitespace).map_or("", |(_, path)| path.trim()),
             ),
-            Some("/usage") => {
-                Ok(self.dispatcher.observer.usage(&Lane::Console, None).await.join("\n"))
-            }
-            Some("/claim") => {
-                let rest = line.trim_start_matches("/claim").trim();
-                claims::claim(self.dispatcher, rest).await.map_err(LineError::from)
-            }
-            Some("/recover") => Ok(self.dispatcher.redelivery.recover_lane(&Lane::Console).await),
-            Some("/compact") => {
-                self.dispatcher.conversations.compact(&Lane::Console).await.map_err(LineError::from)
-            }
-            Some("/backend") => match words.next() {
-                None => {
-                    let current = self.dispatcher.settings.backend_of(&Lane::Console).await;
-                    Ok(format!(
-                        "{current} of {}",
-                        self.dispatcher.settings.backend_names(&Lane::Console).await.join(", ")
-                    ))
-                }
-                Some(name) => self
-                    .dispatcher
-                    .settings
-                    .choose_backend(&Lane::Console, name)
-                    .await
-                    .map(|()| format!("{name} answers from now on"))
-                    .map_err(LineError::from),
+            Some(other) => match TypedCommand::parse(line) {
+                Some(command) => command.run(self.dispatcher).await.map_err(LineError::from),
+                None if other == "/settings" => Err(LineError::UnknownSetting),
+                None => Err(LineError::UnknownCommand(other.to_owned())),
             },
-            Some("/ping") => {
-                let current = self.dispatcher.settings.backend_of(&Lane::Console).await;
-                let name = words.next().unwrap_or(&current);
-                self.dispatcher.backends.ping(name).await.map_err(LineError::from)
-            }
-            Some("/model") => self.choose(Setting::Model, words.next()).await,
-            Some("/thinking") => self.choose(Setting::Effort, words.next()).await,
-            Some("/safety") => self.choose(Setting::Safety, words.next()).await,
-            Some("/mode") => self.choose(Setting::Mode, words.next()).await,
-            Some("/project") => {
-                let directory =
-                    line.trim().split_once(char::is_whitespace).map(|(_, rest)| rest.trim());
-                let directory = directory.map(|directory| {
-                    (if directory == "unset" { "" } else { directory }).to_owned()
-                });
-                self.dispatcher
-                    .settings
-                    .bind_project(
-                        &Lane::Console,
-                        None,
-                        &ProjectBinding { directory, backend: None },
-                    )
-                    .await
-                    .map_err(LineError::from)
-            }
-            Some(other) => Err(LineError::UnknownCommand(other.to_owned())),
             None if line.trim().is_empty() => Ok(String::new()),
             None if self.is_asked() => match self.answer(line) {
                 Ok(()) => return true,
@@ -376,9 +289,6 @@ impl ConsoleSession<'_> {
                 Err(rejection) => Err(rejection),
             },
         };
-        if let Some(entry) = audit::of_command(line).filter(|_| said.is_ok()) {
-            entry.note();
-        }
         match said {
             Ok(text) if text.is_empty() => {}
             Ok(text) => self.shared.print_note(&text),
@@ -388,10 +298,6 @@ impl ConsoleSession<'_> {
             self.shared.prompt();
         }
         true
-    }
-
-    async fn choose(&self, setting: Setting, value: Option<&str>) -> Result<String, LineError> {
-        Ok(self.dispatcher.settings.choose(&Lane::Console, setting, value).await?)
     }
 
     fn submit(&mut self, line: &str) -> Result<(), LineError> {
@@ -427,30 +333,6 @@ impl ConsoleSession<'_> {
 
 fn is_stop(line: &str) -> bool {
     line.starts_with('/') && line.split_whitespace().next() == Some("/stop")
-}
-
-/// Returns the command of the console that chooses what `/settings` names, as in
-/// `/settings model opus` or `/settings model:opus`. Without a name, it shows all settings.
-fn setting_command(line: &str) -> Option<String> {
-    let rest = line.strip_prefix("/settings")?;
-    if rest.trim().is_empty() {
-        return Some("/status".to_owned());
-    }
-    let (name, value) = rest
-        .strip_prefix(char::is_whitespace)?
-        .trim()
-        .split_once(|c: char| c == ':' || c.is_whitespace())
-        .unwrap_or((rest.trim(), ""));
-    let known = ["backend", "model", "thinking", "safety", "mode"].contains(&name);
-    known.then(|| format!("/{name} {}", value.trim()))
-}
-
-/// Joins the rows of a view, one per line.
-fn join_rows(rows: &[StatusRow]) -> String {
-    let line = |row: &StatusRow| {
-        if row.name.is_empty() { row.text.clone() } else { format!("{}: {}", row.name, row.text) }
-    };
-    rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn event(text: &str) -> NewEvent {

@@ -18,6 +18,7 @@
 //! | [`LaneTransfer`] | moves lanes between the nodes of a cluster |
 //! | [`Observer`] | shows the state of lanes and turns |
 //! | [`TurnHistory`] | reads finished turns |
+//! | [`Commands`] | carries out the commands of people |
 //! | [`BackendControl`] | lists, checks, rolls back and upgrades backends |
 //! | [`Rollouts`] | shows and ends rollouts of new versions of backends |
 //!
@@ -51,6 +52,7 @@
 //! | [`intake`] | accepting, steering, withdrawing and rejecting events |
 //! | [`host_calls`] | carrying out calls of host tools |
 //! | [`status`] | the state of a lane as people see it |
+//! | [`commands`] | the commands that show or change something, for all front ends |
 //! | [`shutdown`] | ending the process without losing events |
 //! | [`scheduler`] | starting the waiting events |
 //!
@@ -61,6 +63,7 @@ mod budgets;
 mod channel;
 mod claims;
 mod collisions;
+mod commands;
 mod delegated;
 mod delivery;
 mod deps;
@@ -100,6 +103,10 @@ pub use self::channel::settings::Settings;
 pub use self::claims::{ClaimAuthor, ClaimDesk, ClaimError, ClaimOrder, MachineClaim};
 pub use self::collisions::mutes::WarningMutes;
 pub use self::collisions::news::FileNeighbours;
+pub use self::commands::{
+    ArgumentKind, Command, CommandAccess, CommandAction, CommandArgument, CommandCaller,
+    CommandError, CommandReply, Commands,
+};
 pub use self::deps::{Choices, ClusterBudgets, ClusterBudgetsAway, DispatcherDeps, Router};
 pub use self::health::{HealthProbe, Stats};
 pub use self::host_calls::due::LaterTurns;
@@ -198,6 +205,8 @@ pub struct Dispatcher {
     pub backends: BackendControl,
     /// The rollouts of new versions of backends.
     pub rollouts: Rollouts,
+    /// The commands of people.
+    pub commands: Commands,
     /// The files that people and agents reserved.
     pub claims: ClaimDesk,
     /// The muted warnings about files.
@@ -341,6 +350,15 @@ impl Dispatcher {
             history: TurnHistory::new(shared.clone()),
             backends: BackendControl::new(shared.clone()),
             rollouts: Rollouts::new(shared.clone()),
+            commands: Commands {
+                clock: shared.deps.clock.clone(),
+                observer: Observer::new(shared.clone()),
+                settings: Settings::new(shared.clone()),
+                conversations: Conversations::new(shared.clone()),
+                backends: BackendControl::new(shared.clone()),
+                claims: ClaimDesk::new(shared.clone()),
+                redelivery: Redelivery::new(shared.clone()),
+            },
             claims: ClaimDesk::new(shared.clone()),
             mutes: WarningMutes::new(shared.clone()),
             file_neighbours: FileNeighbours::new(shared.clone()),

@@ -14,7 +14,7 @@ use crate::connection::permit::Permit;
 use crate::connection::phase::ConnectionPhase;
 use crate::connection::sharing::{ClusterSink, EventSharing, LoginHistory};
 use crate::inbound::probes::ProbeSender;
-use crate::inbound::router::{EventRouter, RouterDeps, RouterServices};
+use crate::inbound::router::{EventRouter, RouterDeps};
 use crate::inbound::{InboundProcessor, InboundQueue, InboundServices, IntakeState};
 use crate::questions::OfferHandler;
 use crate::setup::start_error::StartError;
@@ -71,7 +71,7 @@ impl Discord {
         let parts = RouterDeps {
             inner: Arc::clone(&self.inner),
             shared: Arc::clone(&self.inbound),
-            services: RouterServices::of(&dispatcher),
+            services: dispatcher.clone(),
             accept,
             inbound: arrivals,
             runtime: Handle::current(),

@@ -22,15 +22,13 @@ use crate::connection::gateway_sink::{EventCallback, GatewaySink};
 use crate::connection::receipt::Receipt;
 use crate::delivery::context::BotContext;
 use crate::ids;
-use crate::panel::commands::{self, CommandAccess, Verb};
+use crate::panel::commands::{self, Verb};
 use crate::panel::dashboard;
-use crate::panel::{InteractionCaller, PanelServices, Panels};
+use crate::panel::{InteractionCaller, Panels};
 use crate::questions::{OfferHandler, OtherNodes, Press, PressHandler};
 use crate::rest::Timeouts;
 use crate::wire::{Message, MessageEdit, SlashInteraction, age_by_discord, id_in};
-use aetheel_dispatch::{
-    Dispatcher, Questions, Recovery, Settings, Turns, WaitChoices, WarningMutes,
-};
+use aetheel_dispatch::{CommandAccess, Dispatcher};
 use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::id::{ChannelId, UserId};
 
@@ -41,38 +39,12 @@ const ACK_TIMEOUTS: Timeouts =
 /// that an older one failed, so it must not be carried out later.
 const INTERACTION_AGE: Duration = Duration::from_secs(10);
 
-/// The services of the dispatcher that routed events use.
-#[derive(Clone)]
-pub(crate) struct RouterServices {
-    panel: PanelServices,
-    settings: Settings,
-    questions: Arc<Questions>,
-    recovery: Recovery,
-    wait_choices: WaitChoices,
-    turns: Turns,
-    mutes: WarningMutes,
-}
-
-impl RouterServices {
-    pub(crate) fn of(dispatcher: &Dispatcher) -> Self {
-        Self {
-            panel: PanelServices::of(dispatcher),
-            settings: dispatcher.settings.clone(),
-            questions: Arc::clone(&dispatcher.questions),
-            recovery: dispatcher.recovery.clone(),
-            wait_choices: dispatcher.wait_choices.clone(),
-            turns: dispatcher.turns.clone(),
-            mutes: dispatcher.mutes.clone(),
-        }
-    }
-}
-
 /// The dependencies of an [`EventRouter`].
 #[derive(Clone)]
 pub(crate) struct RouterDeps {
     pub(crate) inner: Arc<BotContext>,
     pub(crate) shared: Arc<InboundContext>,
-    pub(crate) services: RouterServices,
+    pub(crate) services: Dispatcher,
     pub(crate) accept: Option<OfferHandler>,
     pub(crate) inbound: mpsc::UnboundedSender<(InboundEvent, Receipt)>,
     /// Runs work that may outlive the runtime in which events are routed.
@@ -113,7 +85,7 @@ impl EventRouter {
             api: api.clone(),
             sender: inner.api.clone(),
             identity: Arc::clone(&inner.identity),
-            services: parts.services.panel.clone(),
+            dispatcher: parts.services.clone(),
             runtime: parts.runtime.clone(),
             timeouts: inner.options.time_limits.send,
             alias: inner.options.command_alias.clone(),
@@ -245,7 +217,7 @@ impl EventRouter {
             self.refuse(slash, &text);
             return None;
         };
-        let verb = command.verb;
+        let verb = command.action;
         if let Err(why) = identity.admit(&asker) {
             identity.log_refusal(&asker, slash.user.display_name(), why);
             self.refuse(slash, "You may not use me here.");

@@ -8,7 +8,7 @@ use tracing::{info, warn};
 
 use crate::api::Api;
 use crate::rest::{RestError, Timeouts};
-use aetheel_model::agent::descriptor::Feature;
+use aetheel_dispatch::{ArgumentKind, Command, CommandAccess, CommandAction, CommandArgument};
 
 /// The action of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,117 +27,66 @@ pub(crate) enum Verb {
 /// A command of the panel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PanelAction {
-    /// Shows the state of the channel, or checks whether a backend can work.
-    Status,
-    /// Shows what the turns of the channel used, and the budgets.
-    Usage,
-    /// Lists conversations, or resumes one or a copy of it.
-    Sessions,
+    /// A command that the console has, too.
+    Shared(CommandAction),
     /// Shows the turns that agents asked for, or removes one.
     Schedules,
-    /// Shows the settings, or chooses some.
-    Settings,
-    Compact,
-    /// Shows or binds the channel's project.
-    Project,
-    /// Lists, takes or releases claims.
-    Claim,
     Help,
 }
 
-/// The people who may use a command, among those who may use the bot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CommandAccess {
-    Everyone,
-    /// The application's owners. Discord shows the command to people who may manage the server,
-    /// which is only a hint, so the bot checks this too.
-    Owners,
-}
-
 /// A command that is registered with Discord.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SlashCommand {
-    pub(crate) name: &'static str,
-    pub(crate) description: &'static str,
-    options: &'static [CommandOption],
-    pub(crate) access: CommandAccess,
-    /// The feature of the backend without which the command is left out of the help.
-    pub(crate) needs: Option<Feature>,
-    pub(crate) verb: Verb,
-}
+pub(crate) type SlashCommand = Command<Verb>;
 
-#[derive(Clone, Copy, Debug)]
-struct CommandOption {
-    name: &'static str,
-    description: &'static str,
-    /// The type of the value in Discord's interface.
-    kind: u8,
-    required: bool,
-    autocomplete: bool,
-}
-
+// The types of the values in Discord's interface.
 const TEXT: u8 = 3;
 const ATTACHMENT: u8 = 11;
 
-const fn free(name: &'static str, description: &'static str) -> CommandOption {
-    CommandOption { name, description, kind: TEXT, required: false, autocomplete: false }
+const fn words(name: &'static str, description: &'static str) -> CommandArgument {
+    CommandArgument { name, description, kind: ArgumentKind::Required }
 }
 
-const fn words(name: &'static str, description: &'static str) -> CommandOption {
-    CommandOption { required: true, ..free(name, description) }
+const fn file(name: &'static str, description: &'static str) -> CommandArgument {
+    CommandArgument { name, description, kind: ArgumentKind::File }
 }
 
-const fn choice(name: &'static str, description: &'static str) -> CommandOption {
-    CommandOption { autocomplete: true, ..free(name, description) }
-}
-
-const fn file(name: &'static str, description: &'static str) -> CommandOption {
-    CommandOption { kind: ATTACHMENT, ..free(name, description) }
+/// Returns the row of a command that the console has, too.
+const fn shared(action: CommandAction) -> SlashCommand {
+    action.command().with_action(Verb::Panel(PanelAction::Shared(action)))
 }
 
 const fn everyone(
     name: &'static str,
     description: &'static str,
-    takes: &'static [CommandOption],
+    arguments: &'static [CommandArgument],
     verb: Verb,
 ) -> SlashCommand {
-    SlashCommand {
-        name,
-        description,
-        options: takes,
-        access: CommandAccess::Everyone,
-        needs: None,
-        verb,
-    }
+    Command::new(verb, name, description, arguments)
 }
 
-const fn panel(
-    name: &'static str,
-    description: &'static str,
-    takes: &'static [CommandOption],
-    order: PanelAction,
-) -> SlashCommand {
-    everyone(name, description, takes, Verb::Panel(order))
-}
-
-impl SlashCommand {
-    const fn needing(self, feature: Feature) -> Self {
-        Self { needs: Some(feature), ..self }
-    }
-
-    const fn for_owners(self) -> Self {
-        Self { access: CommandAccess::Owners, ..self }
-    }
-
-    fn json(&self, name: &str) -> Value {
-        let option = |takes: &CommandOption| json!({"type": takes.kind, "name": takes.name, "description": takes.description, "required": takes.required, "autocomplete": takes.autocomplete});
-        let options: Vec<Value> = self.options.iter().map(option).collect();
-        // Manage Server.
-        let permissions =
-            if self.access == CommandAccess::Owners { json!("32") } else { Value::Null };
-        json!({"type": 1, "name": name, "description": self.description, "options": options, "default_member_permissions": permissions,
-            "contexts": [0, 1]})
-    }
+/// Returns a command as Discord registers it, under this name.
+fn registration(command: &SlashCommand, name: &str) -> Value {
+    let option = |takes: &CommandArgument| {
+        json!({
+            "type": if takes.kind == ArgumentKind::File { ATTACHMENT } else { TEXT },
+            "name": takes.name,
+            "description": takes.description,
+            "required": takes.kind == ArgumentKind::Required,
+            "autocomplete": takes.kind == ArgumentKind::Suggested,
+        })
+    };
+    let options: Vec<Value> = command.arguments.iter().map(option).collect();
+    // Manage Server. Discord shows the command to people who may manage the server, which is only a
+    // hint, so the bot checks the access too.
+    let owners = command.access == CommandAccess::Owners;
+    let permissions = if owners { json!("32") } else { Value::Null };
+    json!({
+        "type": 1,
+        "name": name,
+        "description": command.description,
+        "options": options,
+        "default_member_permissions": permissions,
+        "contexts": [0, 1],
+    })
 }
 
 const RESET: &str = "Forget this channel's conversation and begin a new one";
@@ -150,8 +99,8 @@ const TABLE: [SlashCommand; 15] = [
         &[
             words("prompt", "The task for the agent"),
             file("file", "A file for the agent"),
-            choice("agent", "The agent that answers this prompt"),
-            choice("model", "The model that answers this prompt"),
+            CommandArgument::suggested("agent", "The agent that answers this prompt"),
+            CommandArgument::suggested("model", "The model that answers this prompt"),
         ],
         Verb::Ask,
     ),
@@ -161,8 +110,8 @@ const TABLE: [SlashCommand; 15] = [
         &[
             words("prompt", "The task for the agent in the thread"),
             file("file", "A file for the agent"),
-            choice("agent", "The agent of the thread"),
-            choice("model", "The model of the thread"),
+            CommandArgument::suggested("agent", "The agent of the thread"),
+            CommandArgument::suggested("model", "The model of the thread"),
         ],
         Verb::New,
     ),
@@ -174,94 +123,41 @@ const TABLE: [SlashCommand; 15] = [
         &[words("message", "The message for the agent")],
         Verb::Steer,
     ),
-    panel(
-        "status",
-        "Show the backend, the prompts and the settings of this channel",
-        &[choice("check", "For owners: a backend to check")],
-        PanelAction::Status,
-    ),
-    panel(
-        "sessions",
-        "List the conversations of this channel, or continue one",
-        &[
-            choice("resume", "The conversation to resume"),
-            choice("fork", "The conversation to continue a copy of"),
-        ],
-        PanelAction::Sessions,
-    )
-    .needing(Feature::Resume),
-    panel(
+    shared(CommandAction::Status),
+    shared(CommandAction::Sessions),
+    everyone(
         "schedules",
         "Show the turns that agents asked for in this channel, or remove one",
-        &[free("remove", "The id of the turn to remove")],
-        PanelAction::Schedules,
+        &[CommandArgument::text("remove", "The id of the turn to remove")],
+        Verb::Panel(PanelAction::Schedules),
     ),
-    panel(
-        "settings",
-        "Show and change the settings of this channel",
-        &[
-            choice("backend", "The backend that answers; `unset` for the default"),
-            choice("model", "The model; `unset` for the default"),
-            choice("thinking", "How much the model thinks; `unset` for the default"),
-            choice(
-                "safety",
-                "The level up to which the agent acts without asking; `unset` for the default",
-            ),
-            choice("mode", "`build` or `plan`"),
-        ],
-        PanelAction::Settings,
-    ),
-    panel(
-        "compact",
-        "Compact this channel's conversation, so that it takes less of the model's context",
-        &[],
-        PanelAction::Compact,
-    )
-    .needing(Feature::Compact),
-    panel(
-        "project",
-        "Show or change the folder that this channel's agent works in",
-        &[
-            free("directory", "The folder; `unset` for the default"),
-            choice("backend", "The backend; `unset` for the default"),
-        ],
-        PanelAction::Project,
-    )
-    .for_owners(),
-    panel(
-        "usage",
-        "Show what this channel used in the last days, and the budgets that apply here",
-        &[],
-        PanelAction::Usage,
-    ),
-    panel(
-        "claim",
-        "Show the files that are reserved here, or reserve or release some",
-        &[
-            free("paths", "Files or folders to reserve, separated by commas; `src/*.rs` works too"),
-            free("for", "How long, such as `30m` or `2h`; without it, an hour"),
-            free("reason", "The reason, for other people"),
-            free("release", "The claim to release, by its id; `all` for those of this channel"),
-        ],
-        PanelAction::Claim,
-    ),
+    shared(CommandAction::Settings),
+    shared(CommandAction::Compact),
+    shared(CommandAction::Project),
+    shared(CommandAction::Usage),
+    shared(CommandAction::Claim),
     everyone(
         "dashboard",
         "Get a private link to the dashboard",
-        &[free("action", "`revoke` signs you out everywhere")],
+        &[CommandArgument::text("action", "`revoke` signs you out everywhere")],
         Verb::Dashboard,
     ),
-    panel("help", "Show the commands that you can use here", &[], PanelAction::Help),
+    everyone(
+        "help",
+        "Show the commands that you can use here",
+        &[],
+        Verb::Panel(PanelAction::Help),
+    ),
 ];
 
 /// Returns the commands, with or without `/dashboard`.
 pub(crate) fn all(dashboard: bool) -> impl Iterator<Item = &'static SlashCommand> {
-    TABLE.iter().filter(move |command| dashboard || command.verb != Verb::Dashboard)
+    TABLE.iter().filter(move |command| dashboard || command.action != Verb::Dashboard)
 }
 
 /// Returns the command with this name. With `alias`, `/ask` and `/reset` have a second name.
 pub(crate) fn command(name: &str, alias: Option<&str>) -> Option<&'static SlashCommand> {
-    let of = |verb: Verb| TABLE.iter().find(|command| command.verb == verb);
+    let of = |verb: Verb| TABLE.iter().find(|command| command.action == verb);
     TABLE.iter().find(|command| command.name == name).or_else(|| match alias {
         Some(alias) if name == alias => of(Verb::Ask),
         Some(alias) if name.strip_suffix("-reset") == Some(alias) => of(Verb::Reset),
@@ -318,11 +214,11 @@ async fn try_register(
 
 fn desired_commands((alias, dashboard): (Option<&str>, bool)) -> Vec<Value> {
     let mut commands: Vec<Value> =
-        all(dashboard).map(|command| command.json(command.name)).collect();
+        all(dashboard).map(|command| registration(command, command.name)).collect();
     for name in alias.into_iter().flat_map(|alias| [alias.to_owned(), format!("{alias}-reset")]) {
         // An alias does not replace a command of the same name.
         if let Some(command) = command(&name, alias).filter(|command| command.name != name) {
-            commands.push(command.json(&name));
+            commands.push(registration(command, &name));
         }
     }
     commands
@@ -446,7 +342,7 @@ mod tests {
                 command.name
             );
             assert!(
-                command.options.iter().all(|takes| takes.description.chars().count() <= 100),
+                command.arguments.iter().all(|takes| takes.description.chars().count() <= 100),
                 "{}",
                 command.name
             );
@@ -455,11 +351,14 @@ mod tests {
 
     #[test]
     fn an_alias_is_a_second_name_and_never_replaces_a_command() {
-        let verb = |name: &str, alias| command(name, alias).map(|command| command.verb);
+        let verb = |name: &str, alias| command(name, alias).map(|command| command.action);
         assert_eq!(verb("claude", Some("claude")), Some(Verb::Ask));
         assert_eq!(verb("claude-reset", Some("claude")), Some(Verb::Reset));
         assert_eq!((verb("claude", None), verb("stop", None)), (None, Some(Verb::Stop)));
-        assert_eq!(verb("status", Some("status")), Some(Verb::Panel(PanelAction::Status)));
+        assert_eq!(
+            verb("status", Some("status")),
+            Some(Verb::Panel(PanelAction::Shared(CommandAction::Status)))
+        );
         assert_eq!(
             desired_commands((Some("status"), true))
                 .iter()

@@ -16,17 +16,6 @@ const MAX_MENU_ITEMS: usize = 25;
 /// Maximum number of characters of a label and of a value.
 const MAX_LABEL_CHARS: usize = 100;
 
-/// Returns the name of a setting in the id of its menu and in the options of `/settings`.
-pub(super) fn setting_name(setting: Setting) -> &'static str {
-    match setting {
-        Setting::Backend => "backend",
-        Setting::Model => "model",
-        Setting::Effort => "thinking",
-        Setting::Safety => "safety",
-        Setting::Mode => "mode",
-    }
-}
-
 /// Parses the id of a menu or button: the setting and, for a button, the value.
 pub(super) fn read(custom_id: &str) -> Option<(Setting, Option<&str>)> {
     let rest = custom_id.strip_prefix("set:")?;
@@ -34,7 +23,7 @@ pub(super) fn read(custom_id: &str) -> Option<(Setting, Option<&str>)> {
         rest.split_once(':').map_or((rest, None), |(name, value)| (name, Some(value)));
     Setting::ALL
         .into_iter()
-        .find(|setting| setting_name(*setting) == name)
+        .find(|setting| setting.argument() == name)
         .map(|setting| (setting, value))
 }
 
@@ -66,7 +55,7 @@ pub(super) fn settings(view: &LaneStatus) -> Response {
 /// Returns the menu of a setting, or a button if the setting can only be on or off. Returns `None`
 /// if the setting has no choices.
 fn row(option: &SettingOption) -> Option<Value> {
-    let name = setting_name(option.setting);
+    let name = option.setting.argument();
     if let Some((off, on)) = option.toggle() {
         let is_on = option.current.as_ref() == Some(&on.id);
         let (now, other) = if is_on { ("on", off) } else { ("off", on) };
@@ -193,7 +182,7 @@ mod tests {
     #[test]
     fn a_setting_reads_back_from_its_menu_and_other_ids_are_refused() {
         for setting in Setting::ALL {
-            assert_eq!(read(&format!("set:{}", setting_name(setting))), Some((setting, None)));
+            assert_eq!(read(&format!("set:{}", setting.argument())), Some((setting, None)));
         }
         for other in ["", "ask:x:allow", "set:", "set:colour", "settings:model"] {
             assert_eq!(read(other), None, "{other}");

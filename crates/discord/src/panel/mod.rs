@@ -25,15 +25,14 @@ use tracing::{debug, warn};
 
 pub(super) use caller::InteractionCaller;
 use scope::ChannelScope;
-pub(super) use scope::PanelServices;
 
 use crate::access::asker::Asker;
 use crate::access::identity::Identity;
 use crate::api::{Api, nonce};
 use crate::rest::Timeouts;
 use actions::Surroundings;
-use aetheel_dispatch::{LaneRequestError, Setting};
-use commands::{CommandAccess, PanelAction};
+use aetheel_dispatch::{CommandAccess, CommandAction, Dispatcher, LaneRequestError, Setting};
+use commands::PanelAction;
 use later_turns::LaterTurnChoice;
 
 /// The time after which an answer is deferred: acknowledged, and sent later. Discord waits three
@@ -107,7 +106,7 @@ pub(super) struct Panels {
     /// Sends requests from `runtime`.
     pub(super) sender: Api,
     pub(super) identity: Arc<Identity>,
-    pub(super) services: PanelServices,
+    pub(super) dispatcher: Dispatcher,
     /// Runs work that may outlive the runtime in which events are routed.
     pub(super) runtime: Handle,
     /// Time limits of requests after the acknowledgement.
@@ -130,11 +129,12 @@ impl Panels {
             let asker = caller.asker(&this.identity);
             let alone =
                 this.identity.admit(&Asker { guild: None, parent: None, ..asker.clone() }).is_ok();
-            let scope = ChannelScope::new(&this.services, asker, &caller.name);
+            let scope = ChannelScope::new(&this.dispatcher, asker, &caller.name);
             let (dashboard, sender) = (this.dashboard, this.sender.clone());
             let private = order.is_private(&given);
             let mut work = this.runtime.spawn(async move {
-                let measured = order == PanelAction::Status && given.is_empty();
+                let status = PanelAction::Shared(CommandAction::Status);
+                let measured = order == status && given.is_empty();
                 let latency = if measured { latency(&sender).await } else { None };
                 let surroundings = Surroundings { alone, dashboard, latency };
                 order.run(&scope, surroundings, &given).await
@@ -220,7 +220,7 @@ impl Panels {
             .await;
             return;
         }
-        let scope = ChannelScope::new(&self.services, asker, &caller.name);
+        let scope = ChannelScope::new(&self.dispatcher, asker, &caller.name);
         let mut work = self.runtime.spawn(work(scope));
         let lost = |_| (Err(ChoiceError::Lost), Response::private("…"));
         tokio::select! {
@@ -270,14 +270,14 @@ impl Panels {
             let verb =
                 commands::command(&typed.command, this.alias.as_deref()).and_then(|command| {
                     let may = command.access == CommandAccess::Everyone || asker.owner;
-                    Some(command.verb).filter(|_| may)
+                    Some(command.action).filter(|_| may)
                 });
             // People get no suggestions for commands that they may not use.
             let admitted = this.identity.admit(&asker).is_ok();
             let choices = match verb.filter(|_| admitted) {
                 None => Vec::new(),
                 Some(verb) => {
-                    let scope = ChannelScope::new(&this.services, asker, &caller.name);
+                    let scope = ChannelScope::new(&this.dispatcher, asker, &caller.name);
                     let work = this
                         .runtime
                         .spawn(async move { suggestions::choices(&scope, verb, &typed).await });
@@ -360,7 +360,7 @@ async fn latency(api: &Api) -> Option<Duration> {
 }
 
 async fn choose_setting(scope: ChannelScope, setting: Setting, value: String) -> PressResult {
-    let chosen = scope.choose(setting, Some(&value)).await;
+    let chosen = scope.choose(setting, &value).await;
     let report = chosen.map(|text| Some(format!("{} (chosen by", page::one_line(&text))));
     (report.map_err(ChoiceError::from), menu::settings(&scope.view().await))
 }

@@ -6,9 +6,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::commands::{PanelAction, Verb};
-use super::menu;
 use super::scope::ChannelScope;
-use aetheel_dispatch::{Setting, conversation_line};
+use aetheel_dispatch::{CommandAction, Setting, conversation_line};
 use aetheel_model::agent::descriptor::DescriptorChoice;
 use aetheel_model::plain::short_line;
 
@@ -49,21 +48,23 @@ pub(super) async fn choices(scope: &ChannelScope, verb: Verb, typed: &TypedOptio
     let all: Vec<DescriptorChoice> = match verb {
         Verb::Ask | Verb::New if typed.name == "agent" => offered(scope, Setting::Backend).await,
         Verb::Ask | Verb::New => scope.models_of(typed.agent.as_deref(), LISTING_TIMEOUT).await,
-        Verb::Panel(PanelAction::Settings) if typed.name == menu::setting_name(Setting::Model) => {
+        Verb::Panel(PanelAction::Shared(CommandAction::Settings))
+            if typed.name == Setting::Model.argument() =>
+        {
             scope.models_of(typed.agent.as_deref(), LISTING_TIMEOUT).await
         }
-        Verb::Panel(PanelAction::Settings) => {
-            let named = |setting: &Setting| menu::setting_name(*setting) == typed.name;
+        Verb::Panel(PanelAction::Shared(CommandAction::Settings)) => {
+            let named = |setting: &Setting| setting.argument() == typed.name;
             match Setting::ALL.into_iter().find(named) {
                 Some(setting) => offered(scope, setting).await,
                 None => Vec::new(),
             }
         }
-        Verb::Panel(PanelAction::Status) if !scope.asker.owner => Vec::new(),
-        Verb::Panel(PanelAction::Status | PanelAction::Project) => {
+        Verb::Panel(PanelAction::Shared(CommandAction::Status)) if !scope.asker.owner => Vec::new(),
+        Verb::Panel(PanelAction::Shared(CommandAction::Status | CommandAction::Project)) => {
             offered(scope, Setting::Backend).await
         }
-        Verb::Panel(PanelAction::Sessions) => {
+        Verb::Panel(PanelAction::Shared(CommandAction::Sessions)) => {
             let now = Timestamp::now();
             let found = scope
                 .conversations(LISTING_TIMEOUT)

@@ -43,6 +43,18 @@ impl Setting {
         }
     }
 
+    /// Returns the name of the setting in commands.
+    #[must_use]
+    pub fn argument(self) -> &'static str {
+        match self {
+            Self::Backend => "backend",
+            Self::Model => "model",
+            Self::Effort => "thinking",
+            Self::Safety => "safety",
+            Self::Mode => "mode",
+        }
+    }
+
     /// Returns the name under which the setting is saved.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -31,7 +31,7 @@ pub struct StatusRow {
 }
 
 impl StatusRow {
-    fn new(name: &'static str, text: impl Into<String>) -> Self {
+    pub(crate) fn new(name: &'static str, text: impl Into<String>) -> Self {
         Self { name, text: text.into() }
     }
 }
