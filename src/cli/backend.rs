@@ -122,6 +122,31 @@ pub enum BackendCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Replay recordings with the backends that serve, and show where their actions differ from the
+    /// recorded ones; change nothing. Exit code 0 if no difference is harmful, else 1
+    #[command(after_help = "Examples:
+  aetheel backend compare
+  aetheel backend compare --recordings 200
+  BACKENDS_DIR=/path/to/new/backends aetheel backend compare")]
+    Compare {
+        /// Settings shared by all commands.
+        #[command(flatten)]
+        common: Common,
+        /// Recordings, or folders of them; by default the newest of the gateway (RECORDINGS_DIR)
+        recordings: Vec<PathBuf>,
+        /// Number of the gateway's recordings, the newest first
+        #[arg(
+            long = "recordings",
+            value_name = "N",
+            default_value_t = 50,
+            id = "most",
+            conflicts_with = "recordings"
+        )]
+        most: usize,
+        /// Print JSON, for programs
+        #[arg(long)]
+        json: bool,
+    },
     /// Build a backend after every change of its sources, and show the effect on its cases and on
     /// recordings
     Dev {

@@ -70,7 +70,7 @@ pub enum CliCommand {
         #[arg(long, value_name = "BACKEND")]
         backend: Option<String>,
     },
-    /// Check configuration, folders, backends and agent without starting anything
+    /// Check configuration, folders, state, backends and agent without starting anything
     #[command(after_help = "Examples:
   aetheel check
   aetheel check --env-file .env && aetheel run --env-file .env
@@ -201,22 +201,6 @@ pub enum CliCommand {
     /// Keep agents running while the gateway restarts: `aetheel run` starts agents through this
     /// process, and finds them again after a restart. It starts a holder itself if none runs
     Hold(HoldArgs),
-    /// Check whether an upgrade of the running gateway is safe: read settings, journal and state
-    /// files, and replay the last recordings; change nothing. Exit code 0 if it is safe, else 1
-    #[command(after_help = "Examples:
-  aetheel rehearse
-  /path/to/new/aetheel rehearse --recordings 200")]
-    Rehearse {
-        /// Settings shared by all commands.
-        #[command(flatten)]
-        common: Common,
-        /// Number of recordings to replay, the newest first
-        #[arg(long, value_name = "N", default_value_t = 50)]
-        recordings: usize,
-        /// Print JSON, for programs
-        #[arg(long)]
-        json: bool,
-    },
     /// Check whether a restarted gateway could continue with an agent: cut a recording at many
     /// points and rebuild its link from each; change nothing. Exit code 0 if it can always, else 1
     #[command(after_help = "Examples:
@@ -263,8 +247,8 @@ pub enum CliCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Replace the program, if it passes its rehearsal, and restart the running gateway with it
-    /// while agents continue. Without a service manager, start it in the background
+    /// Replace the program, if the new one passes its checks, and restart the running gateway with
+    /// it while agents continue. Without a service manager, start it in the background
     #[command(after_help = "Examples:
   aetheel upgrade --binary /path/to/new/aetheel
   aetheel upgrade --binary /path/to/new/aetheel --ignore-recordings")]
@@ -275,8 +259,7 @@ pub enum CliCommand {
         /// The new program; by default this one
         #[arg(long, value_name = "PATH")]
         binary: Option<PathBuf>,
-        /// Do not replay recordings in the rehearsal, which fails if the new version reads other
-        /// answers from them
+        /// Do not compare recordings, which fails if the new version reads other answers from them
         #[arg(long)]
         ignore_recordings: bool,
     },
@@ -307,7 +290,7 @@ pub enum CliCommand {
 /// The groups of commands in the help.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Set up", &["init", "check", "config", "doctor", "completions"]),
-    ("Run", &["run", "console", "stop", "restart", "hold", "upgrade", "rehearse"]),
+    ("Run", &["run", "console", "stop", "restart", "hold", "upgrade"]),
     (
         "Look",
         &[

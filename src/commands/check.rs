@@ -1,5 +1,7 @@
 //! `aetheel check`: checks whether the gateway could start with the given settings.
 
+use std::path::Path;
+
 use serde::Serialize;
 
 use crate::cli::exit;
@@ -9,9 +11,12 @@ use crate::startup::{Description, PreparedStart, Purpose, StartRefusal};
 use crate::terminal::{self, Verbosity, fail, line};
 use aetheel_model::choice::LogFormat;
 use aetheel_runtime::log;
+use crate::workspace;
 
 const NO_TOKEN: &str =
     "DISCORD_BOT_TOKEN is not set: `aetheel console` works, `aetheel run` would not";
+/// Subject of the findings about state files.
+pub(super) const STATE: &str = "state";
 /// Hint for messages without a hint of their own.
 const DEFAULT_HINT: &str = "`aetheel doctor` checks more";
 
@@ -43,7 +48,8 @@ pub(super) async fn run(settings: OperatorSettings, json: bool) -> u8 {
         }
         Err(refused) => return refused.print(),
     };
-    let found = prepared.describe().await;
+    let mut found = prepared.describe().await;
+    found.faults.extend(state_faults(&prepared.config.config_dir).await);
     let code = if found.faults.is_empty() { exit::OK } else { exit::CONFIG };
     if json {
         let report = CheckReport::from_description(&found, token);
@@ -66,6 +72,13 @@ pub(super) async fn run(settings: OperatorSettings, json: bool) -> u8 {
         line(&summary(&found));
     }
     code
+}
+
+/// Returns a finding for each part of the state files that cannot be read. Such parts stay in the
+/// files.
+async fn state_faults(folder: &Path) -> Vec<Finding> {
+    let faults = workspace::inspect(folder).await;
+    faults.into_iter().map(|fault| Finding::left_out(STATE, fault)).collect()
 }
 
 impl CheckReport {

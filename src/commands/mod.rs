@@ -22,7 +22,6 @@ mod pages;
 mod ping;
 mod policy;
 mod recover;
-mod rehearse;
 mod serving;
 mod upgrade;
 
@@ -148,6 +147,14 @@ pub fn run(cli: Cli) -> u8 {
         }) => with_settings(&common, None, |settings| {
             block_on(backend::replay::run(settings.config, component, recording, diff, json))
         }),
+        CliCommand::Backend(BackendCommand::Compare { common, recordings, most, json }) => {
+            with_settings(&common, None, |settings| {
+                let options = backend::compare::CompareOptions { recordings, most, json };
+                if_sound_without_caps(settings, |settings| {
+                    block_on(backend::compare::run(settings, options))
+                })
+            })
+        }
         CliCommand::Backend(BackendCommand::Dev {
             common,
             folder,
@@ -233,21 +240,14 @@ pub fn run(cli: Cli) -> u8 {
                 (_, true, _) => costs::CostsFormat::Json,
                 _ => costs::CostsFormat::Tables,
             };
-            with_console_settings(&common, None, |mut settings| {
-                // The turns that were finished do not depend on the caps.
-                let is_about_caps = |fault: &mut Finding| fault.subject == survey::BUDGETS;
-                for fault in settings.faults.extract_if(.., is_about_caps) {
-                    terminal::warn(&fault.to_string());
-                }
-                if_sound(settings, |settings| block_on(costs::run(settings, days, form)))
+            with_console_settings(&common, None, |settings| {
+                if_sound_without_caps(settings, |settings| {
+                    block_on(costs::run(settings, days, form))
+                })
             })
         }
         CliCommand::Audit(command) => {
             audit::run(command, |common, run| with_sound_settings(common, run))
-        }
-        CliCommand::Rehearse { common, recordings, json } => {
-            let wish = rehearse::RehearseOptions { recordings, json };
-            with_settings(&common, None, |settings| block_on(rehearse::run(settings, wish)))
         }
         CliCommand::SimulateCrash { common, recording, points, json } => {
             let wish = backend::simulate_crash::SimulateCrashOptions { recording, points, json };
@@ -263,7 +263,7 @@ pub fn run(cli: Cli) -> u8 {
                 block_on(backend::reproduce::run(settings, file, backend, json))
             })
         }
-        // The settings are not read here: the secrets stay in the environment for the rehearsal.
+        // The settings are not read here: the secrets stay in the environment for the new program.
         CliCommand::Upgrade { common, binary, ignore_recordings } => {
             block_on(upgrade::run(&common, binary, ignore_recordings))
         }
@@ -325,6 +325,18 @@ fn if_sound(settings: OperatorSettings, run: impl FnOnce(OperatorSettings) -> u8
         return run(settings);
     }
     StartRefusal::new(exit::CONFIG, settings.faults).print()
+}
+
+/// Like [`if_sound`], but only warns about faults of caps, for commands that read finished turns.
+fn if_sound_without_caps(
+    mut settings: OperatorSettings,
+    run: impl FnOnce(OperatorSettings) -> u8,
+) -> u8 {
+    let is_about_caps = |fault: &mut Finding| fault.subject == survey::BUDGETS;
+    for fault in settings.faults.extract_if(.., is_about_caps) {
+        terminal::warn(&fault.to_string());
+    }
+    if_sound(settings, run)
 }
 
 fn on_rollout(common: &Common, name: String, action: RolloutAction) -> u8 {

@@ -106,7 +106,7 @@ impl PreparedStart {
             }
         }
         found.extend(around);
-        if !purpose.only_checks() {
+        if purpose != Purpose::Check {
             found.extend(shipped::install_shipped(&config, settings.copied_backends).await);
         }
         found.extend(shipped::missing(&config));
@@ -114,13 +114,13 @@ impl PreparedStart {
             .await
             .map_err(|error| found.push(unusable(error)))
             .ok();
-        if purpose.only_checks() {
+        if purpose == Purpose::Check {
             found.extend(survey::files(&config, &webhook_secrets));
         }
         if let Some(workspace) = &workspace {
             found.extend(survey::channels_faults(workspace));
             match workspace.boot(true).await {
-                Ok(booted) if purpose.only_checks() => {
+                Ok(booted) if purpose == Purpose::Check => {
                     let ignored = booted.warnings.into_iter();
                     found.extend(ignored.map(|text| Finding::left_out("boot.md", text)));
                 }
@@ -132,9 +132,7 @@ impl PreparedStart {
         let what = survey::loading_message(&config);
         let laid = match purpose {
             Purpose::Serve => progress::with_log(what, laying).await,
-            Purpose::Console | Purpose::Check | Purpose::Rehearse => {
-                progress::with_spinner(what, laying).await
-            }
+            Purpose::Console | Purpose::Check => progress::with_spinner(what, laying).await,
         };
         let loaded = laid.map_err(|more| found.extend(more)).ok();
         let (mut findings, mut unknown_argument) = (None, false);
@@ -156,7 +154,7 @@ impl PreparedStart {
                     unknown_argument = undecided.code == exit::USAGE
                         && !found.iter().any(|finding| finding.level == FindingLevel::Invalid);
                     found.extend(undecided.faults.iter().cloned());
-                    if !purpose.only_checks() {
+                    if purpose != Purpose::Check {
                         let level = match undecided.code {
                             exit::UNAVAILABLE => FindingLevel::Unavailable,
                             _ => FindingLevel::Invalid,
@@ -166,7 +164,7 @@ impl PreparedStart {
                     }
                 }
             }
-            if purpose.only_checks() {
+            if purpose == Purpose::Check {
                 found.extend(survey::components(loaded).await);
             }
             if purpose != Purpose::Console {

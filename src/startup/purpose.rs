@@ -9,14 +9,4 @@ pub enum Purpose {
     Console,
     /// Only to check everything, including the faulty entries and files that a start ignores.
     Check,
-    /// The same as [`Purpose::Check`], while a gateway runs.
-    Rehearse,
-}
-
-impl Purpose {
-    /// Returns whether everything is only checked, and nothing is changed or started.
-    #[must_use]
-    pub fn only_checks(self) -> bool {
-        matches!(self, Self::Check | Self::Rehearse)
-    }
 }

@@ -28,7 +28,7 @@ pub fn examine(
         findings.extend(token(config, redactor, purpose));
         findings.extend(folders(config));
     }
-    if purpose.only_checks() {
+    if purpose == Purpose::Check {
         findings.extend(file_modes::examine(config));
     }
     findings.extend(survey::wrapper(config, variables));

@@ -1,5 +1,5 @@
-//! `aetheel rehearse` and `aetheel upgrade` with the real program. A new program is tested beside
-//! the running gateway, and a failed test changes nothing.
+//! `aetheel backend compare` and `aetheel upgrade` with the real program. A new program is tested
+//! beside the running gateway, and a failed test changes nothing.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -24,9 +24,9 @@ pub(super) async fn with_recordings(prompts: &[&str]) -> Installation {
     installation
 }
 
-/// Runs a rehearsal and returns its report.
-async fn rehearse(installation: &Installation, more: &[&str]) -> (Ended, Value) {
-    let ended = installation.run(&[&["rehearse", "--json"][..], more].concat(), "").await;
+/// Compares the recordings and returns the report.
+async fn compare(installation: &Installation, more: &[&str]) -> (Ended, Value) {
+    let ended = installation.run(&[&["backend", "compare", "--json"][..], more].concat(), "").await;
     let report = serde_json::from_str(&ended.stdout)
         .unwrap_or_else(|error| panic!("{error}: {} {}", ended.stdout, ended.stderr));
     (ended, report)
@@ -61,19 +61,19 @@ pub(super) fn executable(path: &Path, text: &str) {
 }
 
 #[tokio::test]
-async fn a_rehearsal_without_differences_succeeds_and_changes_nothing() {
+async fn a_comparison_without_differences_succeeds_and_changes_nothing() {
     let installation = with_recordings(&["hello", "tool", "thanks"]).await;
     let before = installation.everything();
-    let ended = installation.run(&["rehearse"], "").await;
+    let ended = installation.run(&["backend", "compare"], "").await;
     assert_eq!(ended.code, 0, "{} {}", ended.stdout, ended.stderr);
     assert!(
-        ended.stdout.contains(
-            "3 recordings read: 3 as before, 0 read differently, 0 could not be read\nSafe to upgrade to version "
-        ),
+        ended
+            .stdout
+            .contains("3 recordings read: 3 as before, 0 read differently, 0 could not be read\n"),
         "{}",
         ended.stdout
     );
-    let (_, report) = rehearse(&installation, &["--recordings", "2"]).await;
+    let (_, report) = compare(&installation, &["--recordings", "2"]).await;
     assert_eq!((&report["counts"]["read"], &report["fit"]), (&2.into(), &true.into()), "{report}");
     let [mut before, mut now] = [before, installation.everything()];
     before.sort();
@@ -82,15 +82,16 @@ async fn a_rehearsal_without_differences_succeeds_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_difference_that_users_would_see_is_shown_and_fails_the_rehearsal() {
+async fn a_difference_that_users_would_see_is_shown_and_fails_the_comparison() {
     let installation = with_recordings(&["hello"]).await;
     change_recordings(&installation, "out", "You said", "You wrote");
-    let ended = installation.run(&["rehearse"], "").await;
+    let ended = installation.run(&["backend", "compare"], "").await;
     assert_eq!(ended.code, 1, "{}", ended.stdout);
     for part in [
-        "of demo: reads differently\n  answer of turn 1\n    - You wrote: hello⏎⏎This is message 1",
-        "\n    + You said: hello⏎⏎This is message 1",
-        "1 recording read: 0 as before, 1 read differently, 0 could not be read\nNot safe to upgrade to version ",
+        "of demo: reads differently\n  line ",
+        ": answer\n    - You wrote: hello This is message 1",
+        "\n    + You said: hello This is message 1",
+        "1 recording read: 0 as before, 1 read differently, 0 could not be read\n",
     ] {
         assert!(ended.stdout.contains(part), "{part} is missing in\n{}", ended.stdout);
     }
@@ -100,17 +101,17 @@ async fn a_difference_that_users_would_see_is_shown_and_fails_the_rehearsal() {
 async fn another_component_may_give_other_results_but_must_be_able_to_read() {
     let installation = with_recordings(&["hello"]).await;
     fs::write(installation.backend("demo"), rebuilt(built("demo"), "later")).unwrap();
-    let (ended, report) = rehearse(&installation, &[]).await;
+    let (ended, report) = compare(&installation, &[]).await;
     assert_eq!((ended.code, &report["counts"]["as-before"]), (0, &1.into()), "{report}");
     assert_eq!(report["recordings"][0]["by-another-component"], true, "{report}");
 
     change_recordings(&installation, "out", "You said", "You wrote");
-    let (ended, report) = rehearse(&installation, &[]).await;
+    let (ended, report) = compare(&installation, &[]).await;
     assert_eq!((ended.code, &report["counts"]["otherwise"]), (0, &1.into()), "{report}");
 
     // As if the earlier component had known another format of the agent's lines.
     change_recordings(&installation, "in", r#"\"text\""#, r#"\"words\""#);
-    let (ended, report) = rehearse(&installation, &[]).await;
+    let (ended, report) = compare(&installation, &[]).await;
     assert_eq!((ended.code, &report["counts"]["unreadable"]), (1, &1.into()), "{report}");
 }
 
@@ -121,30 +122,30 @@ async fn recordings_that_cannot_be_compared_are_reported_and_skipped() {
     fs::write(first, "damaged\n").unwrap();
     let text = fs::read_to_string(second).unwrap();
     fs::write(second, text.replacen("\"backend\":\"demo\"", "\"backend\":\"gone\"", 1)).unwrap();
-    let (ended, report) = rehearse(&installation, &[]).await;
+    let (ended, report) = compare(&installation, &[]).await;
     assert_eq!((ended.code, &report["counts"]["skipped"]), (0, &2.into()), "{report}");
     let why = report["recordings"].to_string();
     assert!(why.contains("line 1 is not a recording's") && why.contains("`gone` is not there"));
 }
 
 #[tokio::test]
-async fn unreadable_settings_and_state_are_reported() {
+async fn a_check_reports_unreadable_settings_and_state() {
     let installation = with_recordings(&[]).await;
     fs::create_dir_all(installation.path("config/state")).unwrap();
     fs::write(installation.path("config/state/queue.md"), "# Queue\n\n- [ ] `1` `{\"new\":`\n")
         .unwrap();
-    let ended = installation.run(&["rehearse"], "").await;
-    assert_eq!(ended.code, 1, "{}", ended.stdout);
+    let ended = installation.run(&["check"], "").await;
+    assert_eq!(ended.code, 78, "{}", ended.stdout);
     assert!(ended.stdout.contains("state/queue.md` line 3 is left out: "), "{}", ended.stdout);
     let installation = installation.with("MAX_QUEUE_DEPTH", "many").with("AGENT_BACKEND", "none");
-    let (ended, report) = rehearse(&installation, &[]).await;
-    assert_eq!(ended.code, 1);
-    let faults = report["faults"].to_string();
+    let ended = installation.run(&["check", "--json"], "").await;
+    assert_eq!(ended.code, 78);
+    let faults = ended.stdout;
     assert!(faults.contains("MAX_QUEUE_DEPTH") && faults.contains("none"), "{faults}");
 }
 
 #[tokio::test]
-async fn a_program_that_fails_its_rehearsal_changes_nothing() {
+async fn a_program_that_fails_its_checks_changes_nothing() {
     let local = LocalDiscord::start().await;
     let installation = installed(&local);
     let bot = serving(&installation).await;
@@ -278,12 +279,15 @@ async fn recordings_can_be_ignored_and_problems_of_the_running_gateway_do_not_st
 
     // A start ignores this entry.
     fs::write(installation.path("config/agents.md"), "# Hooks\n- agent_boot: hello\n").unwrap();
-    let (ended, report) = rehearse(&installation, &["--recordings", "0"]).await;
-    assert_eq!((ended.code, report["faults"].as_array().unwrap().len()), (1, 1), "{report}");
-    let _bot = serving(&installation).await;
-    let (ended, report) = rehearse(&installation, &["--recordings", "0"]).await;
-    assert_eq!((ended.code, &report["fit"]), (0, &true.into()), "{report}");
-    assert!(report["warnings"].to_string().contains("works without it"), "{report}");
+    let ended = installation.run(&["upgrade", "--ignore-recordings"], "").await;
+    assert_eq!(ended.code, 1, "{ended:?}");
+    assert_eq!(ended.stdout.matches("fault: ").count(), 1, "{ended:?}");
+    let mut bot = serving(&installation).await;
+    let _background = Background(&installation);
+    let upgrade = installation.run(&["upgrade", "--ignore-recordings"], "");
+    let (ended, left) = tokio::join!(upgrade, bot.ended());
+    assert_eq!((ended.code, left.code), (0, 75), "{} {}", ended.stderr, left.stderr);
+    assert!(ended.stdout.contains("works without it"), "{}", ended.stdout);
 }
 
 #[tokio::test]
@@ -302,9 +306,9 @@ async fn recordings_of_a_component_that_was_rolled_back_do_not_stop_an_upgrade()
         let at = text.find("\"digest\":\"").unwrap() + 10;
         fs::write(&file, format!("{}{}{}", &text[..at], "0".repeat(64), &text[at + 64..])).unwrap();
     }
-    let (ended, report) = rehearse(&installation, &[]).await;
+    let (ended, report) = compare(&installation, &[]).await;
     assert_eq!((ended.code, &report["counts"]["unreadable"]), (1, &1.into()), "{report}");
     let _bot = serving(&installation).await;
-    let (ended, report) = rehearse(&installation, &[]).await;
+    let (ended, report) = compare(&installation, &[]).await;
     assert_eq!((ended.code, &report["counts"]["unreadable"]), (0, &1.into()), "{report}");
 }

@@ -50,7 +50,7 @@ impl Home {
         let ended = Command::new(env!("CARGO_BIN_EXE_aetheel-migrate"))
             .args(flags)
             .env_clear()
-            .envs([("HOME", self.folder.path()), ("CONFIG_DIR", &self.config)])
+            .envs([("HOME", self.folder.path()), ("CONFIG_DIR", self.config.as_path())])
             .env("TZ", "Europe/Berlin")
             .stdin(Stdio::null())
             .output()

@@ -2,7 +2,7 @@
 
 /// The command succeeded.
 pub const OK: u8 = 0;
-/// The command failed: for example, a prompt of a scripted console got no answer, a rehearsal
+/// The command failed: for example, a prompt of a scripted console got no answer, a comparison of recordings
 /// showed differences, or an upgrade was not done.
 pub const FAILED: u8 = 1;
 /// `aetheel doctor` found warnings only.

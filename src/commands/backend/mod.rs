@@ -12,6 +12,7 @@ mod bench;
 mod bindings;
 mod changes;
 mod check;
+pub(super) mod compare;
 mod componentize;
 mod consent;
 mod contract;
@@ -78,6 +79,7 @@ pub(super) fn run(command: BackendCommand) -> u8 {
         BackendCommand::List { .. }
         | BackendCommand::Ping { .. }
         | BackendCommand::Replay { .. }
+        | BackendCommand::Compare { .. }
         | BackendCommand::Dev { .. }
         | BackendCommand::Mend { .. }
         | BackendCommand::Install { .. }

@@ -1,24 +1,25 @@
 //! `aetheel upgrade`: replaces the program of the gateway while its agents continue.
 //!
-//! The new program rehearses first. If the rehearsal fails, nothing is changed. Otherwise its file
-//! replaces the old one, and the running gateway is asked to hand over (SIGUSR2): it exits and
-//! leaves its work running for the next gateway. Tested by `tests/gateway/upgrade.rs`.
+//! The new program first checks this installation and compares its recordings. If that fails,
+//! nothing is changed. Otherwise its file replaces the old one, and the running gateway is asked to
+//! hand over (SIGUSR2): it exits and leaves its work running for the next gateway. Tested by
+//! `tests/gateway/upgrade.rs`.
 
+mod new_program;
 mod swap;
 
-use std::ffi::OsString;
-use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use self::new_program::{NewProgram, ProgramCheckError};
 use self::swap::{Swapped, swap, swap_beside};
 use crate::cli::{Common, exit};
 use crate::commands::gateway::{BackgroundStart, BackgroundStartError};
 use crate::commands::serving::{HandoverError, HandoverResult, ServingGateway};
 use crate::plain::{counted, with_causes};
+use crate::process::OperatorCommand;
 use crate::process::holder::PROGRAM;
-use crate::process::{OperatorCommand, OperatorCommandError};
 use crate::startup::StartRefusal;
 use crate::startup::settings::{self, WithoutSettings};
 use crate::terminal::{line, print_stderr, set_format};
@@ -27,7 +28,6 @@ use aetheel_settings::Config;
 
 /// Time limit for a program to print its version.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(10);
-const REHEARSAL_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Debug, thiserror::Error)]
 enum UpgradeError {
@@ -35,10 +35,8 @@ enum UpgradeError {
     NotExecutable(PathBuf),
     #[error("`{}` does not report that it is aetheel: {why}; name the new program with `--binary PATH`", program.display())]
     NotOurs { program: PathBuf, why: String },
-    #[error("the rehearsal of `{program}` could not be run: {why}; run `{program} rehearse` to see more", program = program.display())]
-    Rehearsal { program: PathBuf, why: OperatorCommandError },
-    #[error("`{}` did not pass its rehearsal; see the reasons above (exit code {code})", program.display())]
-    NotFit { program: PathBuf, code: i32 },
+    #[error(transparent)]
+    NotFit(#[from] ProgramCheckError),
     #[error("cannot find the file of this program: {0}; name the new program with `--binary PATH`")]
     NoProgram(std::io::Error),
     #[error("cannot replace `{}`: {why}; run this as its owner, or put the new program there yourself and run `aetheel upgrade` without `--binary`", installed.display())]
@@ -50,7 +48,7 @@ enum UpgradeError {
 }
 
 pub(super) async fn run(common: &Common, binary: Option<PathBuf>, ignore_recordings: bool) -> u8 {
-    // The secrets descriptor is left for the rehearsal, because it can be read only once.
+    // The secrets descriptor is left for the new program, because it can be read only once.
     let known = Common { env_file: common.env_file.clone(), secrets_fd: None, ..Common::default() };
     let settings = settings::read(&known, None, WithoutSettings::Defaults, false);
     set_format(settings.config.log_format);
@@ -86,8 +84,12 @@ async fn upgrade(
         None => own.clone(),
     };
     let version = version(&new).await?;
-    line(&format!("rehearsing with version {version}: {}", new.display()));
-    rehearse(common, &new, ignore_recordings).await?;
+    line(&format!("checking with version {version}: {}", new.display()));
+    let new_program = NewProgram { program: &new, common };
+    new_program.check(LockOwner::current(folder).is_some()).await?;
+    if !ignore_recordings {
+        new_program.compare().await?;
+    }
     let running = ServingGateway::find(folder)?;
     let installed = match &running {
         Some(gateway) => gateway.program(&own),
@@ -222,35 +224,5 @@ async fn version(program: &Path) -> Result<String, UpgradeError> {
     match said.strip_prefix("aetheel ") {
         Some(version) if code == 0 => Ok(version.to_owned()),
         _ => Err(refused(format!("`--version` ends with {code}"))),
-    }
-}
-
-async fn rehearse(
-    common: &Common,
-    program: &Path,
-    ignore_recordings: bool,
-) -> Result<(), UpgradeError> {
-    let mut arguments: Vec<OsString> = vec!["rehearse".into()];
-    if ignore_recordings {
-        arguments.extend(["--recordings".into(), "0".into()]);
-    }
-    if let Some(file) = &common.env_file {
-        arguments.extend(["--env-file".into(), file.into()]);
-    }
-    if let Some(number) = common.secrets_fd {
-        arguments.extend(["--secrets-fd".into(), number.to_string().into()]);
-    }
-    // Flushed, so that the report of the rehearsal comes after the earlier output.
-    let _ = std::io::stdout().flush();
-    let errand = OperatorCommand {
-        program: program.to_owned(),
-        arguments,
-        inherits_stdin: common.secrets_fd == Some(0),
-        limit: REHEARSAL_TIMEOUT,
-    };
-    match errand.run().await {
-        Ok(0) => Ok(()),
-        Ok(code) => Err(UpgradeError::NotFit { program: program.to_owned(), code }),
-        Err(why) => Err(UpgradeError::Rehearsal { program: program.to_owned(), why }),
     }
 }

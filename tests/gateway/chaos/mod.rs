@@ -204,7 +204,7 @@ impl Run {
         answered: &mut usize,
     ) -> Result<Program, String> {
         program.logs("aetheel is ready").await;
-        // Longer than a rehearsal, so that a turn is running at the handover.
+        // Longer than the checks of the new program, so that a turn is running at the handover.
         let channel = CROWD + self.prompts.random.below(self.prompts.channels);
         self.prompts.sent.push((channel, self.prompts.local.mention(channel, ANN, "slow 8")));
         let restarted = async {

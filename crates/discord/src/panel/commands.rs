@@ -54,15 +54,6 @@ const fn shared(action: CommandAction) -> SlashCommand {
     action.command().with_action(Verb::Panel(PanelAction::Shared(action)))
 }
 
-const fn everyone(
-    name: &'static str,
-    description: &'static str,
-    arguments: &'static [CommandArgument],
-    verb: Verb,
-) -> SlashCommand {
-    Command::new(verb, name, description, arguments)
-}
-
 /// Returns a command as Discord registers it, under this name.
 fn registration(command: &SlashCommand, name: &str) -> Value {
     let option = |takes: &CommandArgument| {
@@ -93,7 +84,8 @@ const RESET: &str = "Forget this channel's conversation and begin a new one";
 
 /// All commands, in the order of the help.
 const TABLE: [SlashCommand; 15] = [
-    everyone(
+    Command::new(
+        Verb::Ask,
         "ask",
         "Ask the agent",
         &[
@@ -102,9 +94,9 @@ const TABLE: [SlashCommand; 15] = [
             CommandArgument::suggested("agent", "The agent that answers this prompt"),
             CommandArgument::suggested("model", "The model that answers this prompt"),
         ],
-        Verb::Ask,
     ),
-    everyone(
+    Command::new(
+        Verb::New,
         "new",
         "Begin a new conversation in a new thread",
         &[
@@ -113,40 +105,39 @@ const TABLE: [SlashCommand; 15] = [
             CommandArgument::suggested("agent", "The agent of the thread"),
             CommandArgument::suggested("model", "The model of the thread"),
         ],
-        Verb::New,
     ),
-    everyone("reset", RESET, &[], Verb::Reset),
-    everyone("stop", "Stop what the agent is doing in this channel", &[], Verb::Stop),
-    everyone(
+    Command::new(Verb::Reset, "reset", RESET, &[]),
+    Command::new(Verb::Stop, "stop", "Stop what the agent is doing in this channel", &[]),
+    Command::new(
+        Verb::Steer,
         "steer",
         "Send the agent a message while it works in this channel",
         &[words("message", "The message for the agent")],
-        Verb::Steer,
     ),
     shared(CommandAction::Status),
     shared(CommandAction::Sessions),
-    everyone(
+    Command::new(
+        Verb::Panel(PanelAction::Schedules),
         "schedules",
         "Show the turns that agents asked for in this channel, or remove one",
         &[CommandArgument::text("remove", "The id of the turn to remove")],
-        Verb::Panel(PanelAction::Schedules),
     ),
     shared(CommandAction::Settings),
     shared(CommandAction::Compact),
     shared(CommandAction::Project),
     shared(CommandAction::Usage),
     shared(CommandAction::Claim),
-    everyone(
+    Command::new(
+        Verb::Dashboard,
         "dashboard",
         "Get a private link to the dashboard",
         &[CommandArgument::text("action", "`revoke` signs you out everywhere")],
-        Verb::Dashboard,
     ),
-    everyone(
+    Command::new(
+        Verb::Panel(PanelAction::Help),
         "help",
         "Show the commands that you can use here",
         &[],
-        Verb::Panel(PanelAction::Help),
     ),
 ];
 

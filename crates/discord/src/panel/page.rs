@@ -6,7 +6,7 @@ use aetheel_dispatch::StatusRow;
 /// Maximum number of characters of a text. Leaves room for lines that a command adds.
 const MAX_PAGE_CHARS: usize = 1_900;
 
-pub(super) use crate::text::markdown::{escape as escaped, with_code_and_links as shown};
+pub(super) use crate::text::markdown::escape as escaped;
 
 /// Formats rows as lines with bold names.
 pub(super) fn from_rows(rows: &[StatusRow]) -> String {

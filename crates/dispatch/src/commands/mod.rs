@@ -18,8 +18,14 @@ use crate::status::Observer;
 use crate::status::backends::{BackendControl, PingError};
 use crate::status::render::{StatusRow, queue_rows, status_rows};
 use aetheel_model::audit::{AuditEntry, AuditKind};
+<<<<<<< ours
+use aetheel_runtime::clock::Clock;
+||||||| base
 use aetheel_model::clock::Clock;
+=======
+>>>>>>> theirs
 use aetheel_model::event::Lane;
+use aetheel_runtime::clock::Clock;
 
 /// How long an agent may take to list its sessions.
 const LISTING_TIMEOUT: Duration = Duration::from_secs(8);
@@ -215,27 +221,23 @@ impl Commands {
         caller: &CommandCaller,
         arguments: &[(String, String)],
     ) -> Result<CommandReply, CommandError> {
-        let (mut changed, mut shown, mut refused) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut replies, mut refused, mut is_change) = (Vec::new(), Vec::new(), false);
         for setting in Setting::ALL {
             let given = arguments.iter().find(|(name, _)| name == setting.argument());
             let Some(value) = given.map(|(_, value)| value.trim()) else { continue };
             match self.choose(caller, setting, Some(value).filter(|it| !it.is_empty())).await {
-                Ok(text) if value.is_empty() => shown.push(text),
-                Ok(text) => changed.push(text),
+                Ok(text) => {
+                    replies.push(text);
+                    is_change |= !value.is_empty();
+                }
                 Err(error) => refused.push(error.to_string()),
             }
         }
-        if changed.is_empty() && !refused.is_empty() {
+        if replies.is_empty() && !refused.is_empty() {
             return Err(CommandError::Settings(refused.join("\n")));
         }
-        let is_changed = !changed.is_empty();
-        changed.extend(shown);
-        changed.extend(refused);
-        let text = changed.join("\n");
-        Ok(match is_changed {
-            true => CommandReply::changed(text, false),
-            false => CommandReply::shown(text, false),
-        })
+        replies.append(&mut refused);
+        Ok(CommandReply::Text { text: replies.join("\n"), quotes: false, is_change })
     }
 
     /// Chooses a setting and notes that in the log and the audit log. Without a value, shows the

@@ -3,8 +3,6 @@
 
 use std::path::Path;
 
-use serde::Serialize;
-
 use super::deliveries::WebhookDelivery;
 use super::ledger::{LedgerEntry, LedgerFile};
 use super::{
@@ -16,28 +14,15 @@ use aetheel_model::budget::BudgetGrant;
 use aetheel_model::claim::Claim;
 use aetheel_model::plain::with_causes;
 
-/// The content of a state file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct StateFile {
-    /// Its name below the configuration folder.
-    pub file: &'static str,
-    /// Number of entries that can be read; for the journal, the number of open events.
-    pub entries: usize,
-    /// The parts that cannot be read, each with its line. Such lines stay in the file.
-    pub faults: Vec<String>,
-}
-
-/// Reads every state file of a configuration folder. A missing file is empty.
-pub async fn inspect(folder: &Path) -> Vec<StateFile> {
+/// Reads every state file of a configuration folder. Returns the parts that cannot be read, each
+/// with its file and line; they stay in the file. A missing file is empty.
+pub async fn inspect(folder: &Path) -> Vec<String> {
     let folder = folder.to_owned();
     blocking(move || {
-        let at = |file: &'static str, read: fn(&Path) -> InspectionResult| {
-            let (entries, faults) =
-                read(&folder.join(file)).unwrap_or_else(|error| (0, vec![with_causes(&error)]));
-            StateFile { file, entries, faults }
+        let at = |file: &str, read: fn(&Path) -> InspectionResult| {
+            read(&folder.join(file)).unwrap_or_else(|error| vec![with_causes(&error)])
         };
-        vec![
+        [
             at("state/queue.md", Journal::inspect),
             at("state/sessions.md", entries::<bindings::SavedBinding>),
             at("state/history.md", entries::<PastConversation>),
@@ -58,16 +43,16 @@ pub async fn inspect(folder: &Path) -> Vec<StateFile> {
             at("state/shares.md", entries::<TurnShare>),
             at("state/sign-ins.md", entries::<SavedSignIn>),
         ]
+        .concat()
     })
     .await
 }
 
-/// The number of entries, and a line for each part that cannot be read.
-type InspectionResult = Result<(usize, Vec<String>), FileError>;
+/// A line for each part that cannot be read.
+type InspectionResult = Result<Vec<String>, FileError>;
 
 fn entries<E: LedgerEntry>(path: &Path) -> InspectionResult {
-    let ledger = LedgerFile::<E>::open(path, "")?;
-    Ok((ledger.entries.len(), ledger.warnings))
+    Ok(LedgerFile::<E>::open(path, "")?.warnings)
 }
 
 #[cfg(test)]
@@ -79,8 +64,7 @@ mod tests {
     #[tokio::test]
     async fn unreadable_lines_are_reported_and_nothing_is_changed_or_created() {
         let folder = tempfile::tempdir().unwrap();
-        let found = inspect(folder.path()).await;
-        assert!(found.iter().all(|file| file.faults.is_empty() && file.entries == 0), "{found:?}");
+        assert_eq!(inspect(folder.path()).await, Vec::<String>::new());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 
         let state = folder.path().join("state");
@@ -94,10 +78,10 @@ mod tests {
         }
         fs::create_dir(state.join("history.md")).unwrap();
         let found = inspect(folder.path()).await;
-        let faulty: Vec<&str> =
-            found.iter().filter(|file| file.faults.len() == 1).map(|file| file.file).collect();
-        assert_eq!(faulty, ["state/queue.md", "state/history.md", "state/drift.md"], "{found:?}");
-        assert!(found[0].faults[0].contains("queue.md` line 3"), "{found:?}");
+        assert_eq!(found.len(), 3, "{found:?}");
+        for (fault, file) in found.iter().zip(["queue.md` line 3", "history.md", "drift.md"]) {
+            assert!(fault.contains(file), "{found:?}");
+        }
         for (name, text) in texts {
             assert_eq!(fs::read_to_string(state.join(name)).unwrap(), text);
         }

@@ -102,7 +102,7 @@ pub use hooks::{Hook, HookInstruction, Hooks};
 pub use in_force::{
     SettingInForce, caps_in_force, known_lanes, lane_settings_in_force, lanes_in_force,
 };
-pub use inspection::{StateFile, inspect};
+pub use inspection::inspect;
 pub use jobs::{CronJob, CronJobs};
 pub use journal::{Journal, JournalEntry, LineStore, OFFER_SPAN_MS, PendingSave};
 pub use lane_memory::{MemoryLocation, MemoryScope, format_notes, place as memory_place};

@@ -1,4 +1,5 @@
-//! Compares how two versions of a backend read a recorded turn, by meaning.
+//! Compares how two versions of a backend read a recorded turn, by meaning. [`compare_recorded`]
+//! compares a recording with one version.
 //!
 //! Both read the same inputs, and none of their actions is carried out. A recording cannot show the
 //! consequences of another action, so every difference in actions with an effect (commands,
@@ -9,6 +10,7 @@
 //! backends.
 
 mod items;
+mod recorded;
 mod unknown;
 mod value;
 
@@ -17,7 +19,10 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use serde::Serialize;
+
 use self::items::{ItemClass, TurnItem};
+pub use self::recorded::{RecordedComparison, compare_recorded};
 use super::RolloutPair;
 use super::recording::{EntryKind, MASKED, ParsedRecording, ReadError, RecordingEntry, UNSEEN};
 use super::replay::{Batches, ReplayResult, ReplayedTurn, endings, replay};
@@ -35,13 +40,14 @@ const MAX_TEXT_CHARS: usize = 160;
 
 /// A difference between the two readings of a turn. `None` on one side means that it has no such
 /// item.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct TurnDifference {
     /// The line of the recording.
     pub line: usize,
     /// The kind of the item, for example `answer`.
     pub what: &'static str,
-    /// The item of the serving version.
+    /// The item of the serving version, or of the recording.
     pub before: Option<String>,
     /// The item of the new version.
     pub now: Option<String>,
@@ -156,17 +162,21 @@ pub async fn compare(
         turn,
         before: Reading::of(tape, turn, &serving, &pair.serving.descriptor().version),
         now: Reading::of(tape, turn, &successor, &pair.successor.descriptor().version),
+        is_incomplete: false,
     };
     let mut found = readings.differences();
     if let Some((at, failure)) = &successor.failure {
         found.push(failed(tape.lines[*at], failure));
     }
-    found.sort_by_key(|difference| (difference.line, !difference.harmful));
-    // Harmful ones are never the ones that are left out.
-    found.sort_by_key(|difference| !difference.harmful);
+    Ok(most_important(found))
+}
+
+/// Returns at most [`MAX_DIFFERENCES`], harmful ones first, in the order of the recording.
+fn most_important(mut found: Vec<TurnDifference>) -> Vec<TurnDifference> {
+    found.sort_by_key(|difference| (!difference.harmful, difference.line));
     found.truncate(MAX_DIFFERENCES);
-    found.sort_by_key(|difference| difference.line);
-    Ok(found)
+    found.sort_by_key(|difference| (difference.line, !difference.harmful));
+    found
 }
 
 fn failed(line: usize, failure: &GuestFailure) -> TurnDifference {
@@ -208,6 +218,8 @@ struct Readings<'a> {
     turn: TurnKey,
     before: Reading<'a>,
     now: Reading<'a>,
+    /// Whether the first one may lack actions, so that additional ones are not harmful.
+    is_incomplete: bool,
 }
 
 impl Readings<'_> {
@@ -229,6 +241,11 @@ impl Readings<'_> {
         if self.before.is_unread() && !self.now.is_unread() {
             for difference in &mut found {
                 difference.harmful &= !matches!(difference.what, "answer" | "end");
+            }
+        }
+        if self.is_incomplete {
+            for difference in &mut found {
+                difference.harmful &= difference.before.is_some();
             }
         }
         found
@@ -278,7 +295,11 @@ impl Readings<'_> {
                 self.now.turn.transcript.thinking(),
             ),
         ];
-        let differing = both.into_iter().filter(|(_, before, now)| before.trim() != now.trim());
+        let goes_on =
+            |before: &str, now: &str| self.is_incomplete && now.trim().starts_with(before.trim());
+        let differing = both
+            .into_iter()
+            .filter(|(_, before, now)| before.trim() != now.trim() && !goes_on(before, now));
         let differences = differing.map(|(what, before, now)| TurnDifference {
             line: self.first_divergence(),
             what,

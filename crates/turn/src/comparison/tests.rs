@@ -123,10 +123,8 @@ fn plain(line: &str) -> Result<Vec<Action>, GuestFailure> {
     })
 }
 
-/// Returns the differences between [`plain`] and another version, each with its line, its kind and
-/// whether it is harmful.
-async fn found(now: Read) -> Vec<(usize, &'static str, bool)> {
-    let pair = RolloutPair { serving: reader(plain, "1.0.0"), successor: reader(now, "1.0.1") };
+/// Returns the inputs of a turn: its start, and the lines that [`plain`] reads.
+fn inputs() -> Vec<Input> {
     let line = |text: &str| {
         Input::Line(AgentLine {
             proc: 1,
@@ -138,15 +136,79 @@ async fn found(now: Read) -> Vec<(usize, &'static str, bool)> {
     let start = StartTurn { session: 1, turn: 1, ..StartTurn::plain("hello", Safety::Default) };
     let mut inputs = vec![Input::Command(HostCommand::StartTurn(start))];
     inputs.extend(["text", "tool", "done"].map(line));
-    let header = r#"{"aetheel-recording":1,"link":"l","backend":"x","backend-version":"1","generation":1,"digest":"d","agent-version":null,"started":"now"}"#;
+    inputs
+}
+
+fn recording(entries: impl IntoIterator<Item = EntryKind>) -> ParsedRecording {
+    let header = r#"{"aetheel-recording":1,"link":"l","backend":"x","backend-version":"1.0.0","generation":1,"digest":"d","agent-version":null,"started":"now"}"#;
     let mut lines = vec![header.to_owned()];
-    lines.extend(inputs.into_iter().map(|input| {
-        let entry = RecordingEntry { t: 0.0, kind: EntryKind::In(input) };
+    lines.extend(entries.into_iter().map(|kind| {
+        let entry = RecordingEntry { t: 0.0, kind };
         serde_json::to_string(&entry).expect("JSON")
     }));
-    let tape = ParsedRecording::read(&lines.join("\n")).expect("a recording");
+    ParsedRecording::read(&lines.join("\n")).expect("a recording")
+}
+
+/// Returns the differences between [`plain`] and another version, each with its line, its kind and
+/// whether it is harmful.
+async fn found(now: Read) -> Vec<(usize, &'static str, bool)> {
+    let pair = RolloutPair { serving: reader(plain, "1.0.0"), successor: reader(now, "1.0.1") };
+    let tape = recording(inputs().into_iter().map(EntryKind::In));
     let found = compare(&pair, &tape, 1).await.expect("compared");
     found.into_iter().map(|it| (it.line, it.what, it.harmful)).collect()
+}
+
+/// Compares a recording of a turn by [`plain`] with another version. If the turn is open, the
+/// recording has no actions after the first one for each input. Returns the kinds of the harmful
+/// differences, and whether the recording is unreadable.
+async fn reread(now: Read, is_open: bool) -> (Vec<&'static str>, bool) {
+    let (turn, lane) = ("a".to_owned(), "channel:1".to_owned());
+    let mut entries = vec![EntryKind::Turn { turn, event: 1, lane, session: 1, key: 1 }];
+    for input in inputs() {
+        let actions = match &input {
+            Input::Line(line) => plain(&line.text),
+            _ => plain("start"),
+        };
+        let most = if is_open { 1 } else { usize::MAX };
+        entries.push(EntryKind::In(input));
+        entries.extend(actions.expect("actions").into_iter().take(most).map(EntryKind::Out));
+    }
+    if !is_open {
+        entries.push(EntryKind::Ending { turn: "a".to_owned(), how: "completed".to_owned() });
+    }
+    let compared = compare_recorded(&*reader(now, "1.0.0"), recording(entries)).await;
+    let compared = compared.expect("compared");
+    let harmful = compared.differences.iter().filter(|it| it.harmful).map(|it| it.what).collect();
+    (harmful, compared.is_unreadable)
+}
+
+#[tokio::test]
+async fn a_version_is_compared_with_the_recorded_actions() {
+    let traps: Read = |_| Err(GuestFailure::Trapped("unreachable".to_owned()));
+    let cases: [(Read, &[&str], bool); 4] = [
+        (plain, &[], false),
+        (
+            |line| if line == "text" { Ok(vec![text("Bye")]) } else { plain(line) },
+            &["answer"],
+            false,
+        ),
+        (|line| if line == "text" { Ok(vec![]) } else { plain(line) }, &["answer"], true),
+        (|line| if line == "done" { Ok(vec![]) } else { plain(line) }, &["end"], true),
+    ];
+    for (now, kinds, is_unreadable) in cases {
+        let found = reread(now, false).await;
+        assert!(kinds.iter().all(|kind| found.0.contains(kind)), "{kinds:?}: {found:?}");
+        assert_eq!((found.0.is_empty(), found.1), (kinds.is_empty(), is_unreadable), "{found:?}");
+    }
+    let (kinds, is_unreadable) = reread(traps, false).await;
+    assert!(kinds.contains(&"failure") && is_unreadable, "{kinds:?}");
+}
+
+#[tokio::test]
+async fn additional_actions_are_harmless_if_the_recording_is_incomplete() {
+    assert_eq!(reread(plain, true).await, (vec![], false));
+    let other: Read = |line| if line == "text" { Ok(vec![text("Bye")]) } else { plain(line) };
+    assert_eq!(reread(other, true).await, (vec!["answer"], false));
 }
 
 #[tokio::test]

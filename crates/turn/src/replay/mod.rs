@@ -114,6 +114,29 @@ pub struct ReplayResult {
 }
 
 impl ReplayResult {
+    /// Returns the actions in a recording as the result of a replay.
+    #[must_use]
+    pub fn recorded(entries: &[RecordingEntry]) -> Self {
+        let mut recorded = Self::default();
+        for (entry, line) in entries.iter().enumerate() {
+            if line.input().is_some() {
+                if let Some(start) = line.turn_start() {
+                    recorded.sessions.insert(start.session, start.turn);
+                }
+                recorded.steps.push(ReplayStep { entry, actions: Vec::new() });
+            } else if let Some(action) = line.action() {
+                recorded.apply(action);
+                match recorded.steps.last_mut() {
+                    Some(step) => step.actions.push(action.clone()),
+                    None => {
+                        recorded.steps.push(ReplayStep { entry, actions: vec![action.clone()] })
+                    }
+                }
+            }
+        }
+        recorded
+    }
+
     /// Returns all actions in order.
     pub fn actions(&self) -> impl Iterator<Item = &Action> {
         self.steps.iter().flat_map(|step| &step.actions)

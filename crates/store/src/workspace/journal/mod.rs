@@ -153,15 +153,13 @@ impl Journal {
         Ok(Self { pages, jobs: Arc::new(Mutex::new(jobs)), failing })
     }
 
-    /// Reads the file as the gateway does when it starts, without changing it. Returns the number
-    /// of open events, and a line for each part that cannot be read. A last line that is still
-    /// being written is ignored. Blocks.
-    pub(super) fn inspect(path: &Path) -> Result<(usize, Vec<String>), FileError> {
+    /// Reads the file as the gateway does when it starts, without changing it. Returns a line for
+    /// each part that cannot be read. A last line that is still being written is ignored. Blocks.
+    pub(super) fn inspect(path: &Path) -> Result<Vec<String>, FileError> {
         let text = read_text(path)?;
         let tail = text.rfind('\n').map_or(0, |end| end + 1);
         let whole = if is_checked(&text[tail..]) { &text } else { &text[..tail] };
-        let (pages, warnings) = read(path, whole, 0)?;
-        Ok((pages.open().count(), warnings))
+        Ok(read(path, whole, 0)?.1)
     }
 
     /// Returns whether the journal currently cannot be written. The writer retries once a second.
