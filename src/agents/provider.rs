@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::AgentRegistry;
 use crate::id::ChannelId;
-use crate::turn::{Backend, Backends, Generation, KnownComponent, RolloutPair, VersionError};
+use crate::turn::{Backend, Backends, Generation, RolloutPair, VersionError};
 
 #[async_trait]
 impl Backends for AgentRegistry {
@@ -32,23 +32,10 @@ impl Backends for AgentRegistry {
         })
     }
 
-    async fn components(&self, name: &str) -> Vec<KnownComponent> {
+    async fn has_earlier(&self, name: &str) -> bool {
         // The name may come from a file, and must not become a part of a path unchecked.
-        if !self.names().iter().any(|known| known == name) {
-            return Vec::new();
-        }
-        self.components.known_components(&self.component_of(name)).await
-    }
-
-    async fn open_on_trial(
-        &self,
-        name: &str,
-        digest: &str,
-    ) -> Result<Arc<dyn Backend>, VersionError> {
-        if !self.names().iter().any(|known| known == name) {
-            return Err(VersionError::NoBackend(name.to_owned()));
-        }
-        Ok(self.components.try_component(&self.component_of(name), digest).await?)
+        self.names().iter().any(|known| known == name)
+            && self.components.has_earlier(&self.component_of(name)).await
     }
 
     fn names(&self) -> Vec<String> {

@@ -14,9 +14,7 @@ use crate::discord::{Discord, SignInService, TooManyLinks};
 use crate::dispatch::{Dispatcher, RecordedEnd, TurnRenderer};
 use crate::event::{Lane, NewEvent};
 use crate::id::{ChannelId, MessageId, UserId};
-use crate::kit::step_viewer::{
-    ComponentReplay, StepViewer, StepViewerError, TurnSteps, replay_actions,
-};
+use crate::kit::step_viewer::{StepViewer, StepViewerError, TurnSteps};
 use crate::redact::Redactor;
 use crate::schedule::ScheduleEntry;
 use crate::sources::{SchedulePlan, plan};
@@ -170,7 +168,6 @@ impl DashboardApi for DashboardData {
         turn: &str,
         film: &Arc<TurnSteps>,
         step: usize,
-        other: Option<Arc<ComponentReplay>>,
     ) -> Result<MessagePreview, StepViewerError> {
         let name = film.facts().header.backend.clone();
         let label = self
@@ -180,40 +177,32 @@ impl DashboardApi for DashboardData {
         let (film, turn) = (Arc::clone(film), turn.to_owned());
         let (discord, redactor) = (self.discord.clone(), self.redactor.clone());
         let timeout = self.query_timeout;
-        let drawn = self.machine.run_blocking(move || {
-            draw(&discord, &redactor, &film, step, other.as_deref(), (&turn, &label, timeout))
-        });
+        let drawn = self
+            .machine
+            .run_blocking(move || draw(&discord, &redactor, &film, step, (&turn, &label, timeout)));
         drawn.await?.map_err(StepViewerError::Reread)
     }
 }
 
-/// Renders the Discord messages of a recorded turn up to a step. `other` is the same recording as
-/// another component reads it. Blocks.
+/// Renders the Discord messages of a recorded turn up to a step. Blocks.
 fn draw(
     discord: &Discord,
     redactor: &Redactor,
     film: &TurnSteps,
     step: usize,
-    other: Option<&ComponentReplay>,
     (turn, backend, timeout): (&str, &str, Duration),
 ) -> std::io::Result<MessagePreview> {
     let mut renderer = TurnRenderer::new(redactor);
-    replay_actions(film, step, other, |action| {
-        if film.is_ours(action) == Some(true) {
-            renderer.action(action);
+    film.actions(step, |action| {
+        if film.is_ours(&action) == Some(true) {
+            renderer.action(&action);
         }
     })?;
     let facts = film.facts();
     let last = step + 1 >= film.len() && facts.left_out == 0;
     let ended = facts.ended.as_ref().filter(|_| last);
-    // If the host ended the turn, it would have done so with any component.
-    let by_host = |how: &str| {
-        ["interrupted", "shut-down", "timed-out", "silent", "limit"]
-            .iter()
-            .any(|word| how.starts_with(word))
-    };
-    let how = ended.map(|(how, _)| how.as_str()).filter(|how| other.is_none() || by_host(how));
-    if ended.is_none() || (how.is_none() && !renderer.is_done()) {
+    let how = ended.map(|(how, _)| how.as_str());
+    if ended.is_none() {
         return Ok(MessagePreview {
             messages: discord.preview(renderer.shown(), None),
             ended: false,

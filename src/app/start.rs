@@ -234,11 +234,7 @@ impl Recovered {
             workspace: core.workspace.clone(),
             zone: core.config.time_zone.clone(),
             has_output_channel: core.config.output_channel.is_some(),
-            machine: StepViewer::new(
-                core.guard.recorder(),
-                Arc::clone(&backends),
-                redactor.clone(),
-            ),
+            machine: StepViewer::new(core.guard.recorder(), redactor.clone()),
             backends,
             query_timeout: core.config.query_timeout,
             audit: AuditReader::new(&core.config.config_dir),

@@ -84,7 +84,6 @@ impl LoadedBackends {
             gate: gate.clone(),
             components: kept,
             rollout: config.backend_rollout.clone(),
-            shipped: shipped::folder(),
             ..RegistryOptions::new(&shipped::serving_folder(config))
         };
         let (registry, reports) = Registry::start(engine.clone(), options).await;

@@ -61,7 +61,7 @@ async fn calls_and_a_trap_are_counted_for_the_generation() {
     drop(guest);
     assert_eq!(value("aetheel_guests_open"), Some(0.0));
 
-    let trial = registry.try_component("metered", &super::digest(&wasm)).await.unwrap();
+    let trial = registry.component("metered").unwrap().for_trial();
     let mut guest = trial.open_guest().await.unwrap();
     provoke(&mut guest).await;
     assert_eq!((value("aetheel_guest_calls_total"), trapped()), (Some(3.0), Some(1.0)));

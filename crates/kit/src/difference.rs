@@ -29,25 +29,6 @@ pub struct LineDifference {
     pub failures: [Option<String>; 2],
 }
 
-/// Maximum length of lists of actions that are compared in detail.
-const SIDE_BY_SIDE: usize = 200;
-
-/// Merges two lists of actions in order. Common actions appear once as [`ChangeTag::Equal`], those
-/// of the first list as [`ChangeTag::Delete`], and those of the second as [`ChangeTag::Insert`].
-#[must_use]
-pub fn edits<'a>(first: &'a [Action], second: &'a [Action]) -> Vec<(ChangeTag, &'a Action)> {
-    if first.len().max(second.len()) > SIDE_BY_SIDE {
-        let only = |tag, actions: &'a [Action]| actions.iter().map(move |action| (tag, action));
-        return only(ChangeTag::Delete, first).chain(only(ChangeTag::Insert, second)).collect();
-    }
-    let key = |action: &Action| serde_json::to_string(action).unwrap_or_default();
-    similar::capture_diff_slices_by_key(Algorithm::Lcs, first, second, key)
-        .iter()
-        .flat_map(|op| op.iter_slices(first, second))
-        .flat_map(|(tag, actions)| actions.iter().map(move |action| (tag, action)))
-        .collect()
-}
-
 /// Compares two replays. Both must have been made with one input per call.
 #[must_use]
 pub fn between(
@@ -102,35 +83,4 @@ pub fn by_meaning(
         .filter(|(tag, _)| *tag != ChangeTag::Equal)
         .flat_map(|(tag, entries)| entries.iter().map(move |entry| (tag, entry.clone())))
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn equal_actions_appear_once_and_in_order() {
-        let list = |keys: &[u32]| keys.iter().map(|key| Action::CloseStdin(*key)).collect();
-        let merged = |first: &[u32], second: &[u32]| -> String {
-            let (first, second): (Vec<Action>, Vec<Action>) = (list(first), list(second));
-            edits(&first, &second)
-                .into_iter()
-                .map(|(edit, action)| {
-                    let sign = match edit {
-                        ChangeTag::Equal => '=',
-                        ChangeTag::Delete => '-',
-                        ChangeTag::Insert => '+',
-                    };
-                    let Action::CloseStdin(key) = action else { panic!("another action") };
-                    format!("{sign}{key}")
-                })
-                .collect()
-        };
-        assert_eq!(merged(&[1, 2, 3], &[1, 4, 3]), "=1-2+4=3");
-        assert_eq!(merged(&[], &[1]), "+1");
-        assert_eq!(merged(&[1, 2], &[2]), "-1=2");
-        assert_eq!(merged(&[1], &[]), "-1");
-        let many: Vec<u32> = (0..300).collect();
-        assert!(merged(&many, &many).starts_with("-0-1"), "too long for a detailed comparison");
-    }
 }

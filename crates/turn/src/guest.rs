@@ -114,34 +114,6 @@ pub trait Guest: Send {
     async fn load(&mut self, state: &str, saved_by: &str) -> Result<(), GuestFailure>;
 }
 
-/// The role of a known component of a backend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ComponentStatus {
-    /// The component serves now.
-    Serving,
-    /// The component was admitted, but another one serves.
-    Standby,
-    /// The component is on rollout: it serves once it is promoted.
-    OnRollout,
-    /// The component served earlier, and its file was kept.
-    Previous,
-    /// The component served some lanes, on rollout or in development, and its file was kept.
-    Partial,
-    /// The component was shipped with the program, but the operator installed another one.
-    Shipped,
-}
-
-/// A known component of a backend.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KnownComponent {
-    /// SHA-256 of its file, in lower-case hex.
-    pub digest: String,
-    /// The version in its descriptor, if it is loaded.
-    pub version: Option<String>,
-    /// Its role.
-    pub status: ComponentStatus,
-}
-
 /// The serving version of a backend, and its new version on rollout. Both are on trial: their
 /// failures do not count for the version that serves.
 #[derive(Clone)]
@@ -213,21 +185,10 @@ pub trait Backends: Send + Sync {
     fn unaccepted(&self, _name: &str) -> Vec<String> {
         Vec::new()
     }
-    /// Returns the known components of a backend, the one that serves first.
-    async fn components(&self, _name: &str) -> Vec<KnownComponent> {
-        Vec::new()
-    }
-    /// Opens a known component for a trial. It is checked and admitted like any other, and its
-    /// failures do not count for the component that serves.
-    ///
-    /// # Errors
-    /// [`VersionError`] if the component does not exist or may not be used.
-    async fn open_on_trial(
-        &self,
-        name: &str,
-        _digest: &str,
-    ) -> Result<Arc<dyn Backend>, VersionError> {
-        Err(VersionError::NoSuchVersion(name.to_owned()))
+    /// Returns whether a component of a backend that served earlier is kept, besides those that
+    /// serve, wait or are on rollout.
+    async fn has_earlier(&self, _name: &str) -> bool {
+        false
     }
     /// Returns the serving version of a backend's component and its new version on rollout, or
     /// `None` if none is on rollout.

@@ -49,10 +49,7 @@ pub use audience::{Answerer, AskCloseReason, Audience, Judgement};
 pub use blob::Blob;
 pub use driver::{Steering, TurnRequest, run};
 pub use ending::{Ending, StopReason, Suspicion, TurnResult};
-pub use guest::{
-    Backend, Backends, ComponentStatus, Generation, Guest, GuestFailure, KnownComponent,
-    RolloutPair, VersionError,
-};
+pub use guest::{Backend, Backends, Generation, Guest, GuestFailure, RolloutPair, VersionError};
 pub use host::{Agents, BASE_VARIABLES, Host, InstalledAgent};
 pub use launch::{
     AgentProcess, Launch, LaunchError, Launcher, OutputLine, ProcessCommand, ProcessEvent,

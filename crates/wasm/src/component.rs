@@ -127,8 +127,10 @@ impl ComponentBackend {
         Self { is_on_rollout: true, ..self }
     }
 
-    /// Returns the same component on trial.
-    pub(super) fn for_trial(&self) -> Self {
+    /// Returns the same component on trial: its failures and its use do not count for the one that
+    /// serves.
+    #[must_use]
+    pub fn for_trial(&self) -> Self {
         let (descriptor, digest) = (self.descriptor.clone(), self.generation.digest.clone());
         Self::on_trial(descriptor, digest, Arc::clone(&self.blueprint))
     }

@@ -90,11 +90,8 @@ impl Loader {
             LoaderRequest::Kept(name, done) => {
                 let _ = done.send(self.kept(&name).await);
             }
-            LoaderRequest::Known(name, done) => {
-                let _ = done.send(self.known(&name).await);
-            }
-            LoaderRequest::OnTrial(name, digest, done) => {
-                let _ = done.send(self.on_trial(&name, &digest).await);
+            LoaderRequest::HasEarlier(name, done) => {
+                let _ = done.send(self.has_earlier(&name).await);
             }
         }
     }

@@ -16,7 +16,7 @@
 //! * The operator's approval: `trust` with `trust_state`, and `requested`.
 //! * The folder: `loader` follows it (`watch`, `source`, `load_order`, `load`), `candidates` has
 //!   the admitted components, and `choice` selects the one that serves. `rollout` holds a new one
-//!   back until it is promoted. `rollback`, `fallback` and `previous` load earlier ones, and `trial_components` opens one beside the one that serves.
+//!   back until it is promoted. `rollback`, `fallback` and `previous` load earlier ones.
 //!   `staged` and `install` put a new file into the folder, and `shipped` puts the components there
 //!   that belong to the program.
 //! * Other components: `extension` loads policies and observers, in the same sandbox.
@@ -65,7 +65,6 @@ mod self_test;
 mod shipped;
 mod source;
 mod staged;
-mod trial_components;
 mod trust;
 mod trust_state;
 mod version_error;

@@ -20,7 +20,6 @@ use super::report::LoadReport;
 use super::requested::RequestedCapabilities;
 use super::source;
 use super::trust::{TrustGate, read_signature, signature_of};
-use super::version_error::ComponentVersionError;
 use super::watch::{FolderWatch, Hint, Settling, is_component};
 use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::plain::with_causes;
@@ -28,7 +27,7 @@ use aetheel_model::rollout::Rollout;
 use aetheel_runtime::figures;
 use aetheel_store::disk::Stamp;
 use aetheel_store::workspace::{Components, LiveFolder, ServedComponent};
-use aetheel_turn::{Backend as _, Generation, KnownComponent, VersionError};
+use aetheel_turn::{Backend as _, Generation, VersionError};
 
 /// The files whose capabilities wait for the operator's approval.
 pub(super) type UnacceptedFiles = Mutex<BTreeMap<PathBuf, Arc<RequestedCapabilities>>>;
@@ -50,8 +49,6 @@ pub(super) struct Loader {
     pub(super) components: Option<Components>,
     /// How a new version replaces the one that serves.
     pub(super) rollout: Rollout,
-    /// The folder of the components that were shipped with the program.
-    pub(super) shipped: Option<PathBuf>,
     /// The versions in development.
     pub(super) live: LiveLoader,
     /// Whether components that serve are added to the store.
@@ -78,10 +75,8 @@ pub(super) enum LoaderRequest {
     Withdraw(String, String, oneshot::Sender<Result<PathBuf, VersionError>>),
     /// Return the kept components of a backend that may still be used.
     Kept(String, oneshot::Sender<Vec<Arc<ComponentBackend>>>),
-    /// Return the known components of a backend.
-    Known(String, oneshot::Sender<Vec<KnownComponent>>),
-    /// Open the known component with this digest on trial.
-    OnTrial(String, String, oneshot::Sender<Result<ComponentBackend, ComponentVersionError>>),
+    /// Return whether a component of a backend that served earlier is kept.
+    HasEarlier(String, oneshot::Sender<bool>),
 }
 
 /// The reason why a file is checked.
@@ -142,7 +137,6 @@ impl Loader {
             missing_reported: false,
             components: options.components,
             rollout: options.rollout,
-            shipped: options.shipped,
             live,
             keeping: false,
             waiting,

@@ -23,8 +23,6 @@ pub struct RegistryOptions {
     pub components: Option<Components>,
     /// How a new version replaces the one that serves.
     pub rollout: Rollout,
-    /// The folder of the components that were shipped with the program, if there is such a folder.
-    pub shipped: Option<PathBuf>,
 }
 
 impl RegistryOptions {
@@ -38,7 +36,6 @@ impl RegistryOptions {
             gate: TrustGate::open(),
             components: None,
             rollout: Rollout::Now,
-            shipped: None,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Loads components that served earlier, for links whose agents outlived the gateway. Each is
+//! Finds and loads components that served earlier, for links whose agents outlived the gateway. Each is
 //! checked and admitted like any other, and serves no new turn.
 
 use std::sync::Arc;
@@ -6,9 +6,24 @@ use std::sync::Arc;
 use super::component::ComponentBackend;
 use super::loader::Loader;
 use aetheel_model::plain::with_causes;
-use aetheel_turn::Generation;
+use aetheel_turn::{Backend as _, Generation};
 
 impl Loader {
+    /// Returns whether a component of a backend that served earlier is kept, besides those that
+    /// serve, wait or are on rollout.
+    pub(super) async fn has_earlier(&self, name: &str) -> bool {
+        let Some(store) = self.components.clone() else { return false };
+        let backend = name.to_owned();
+        let kept = tokio::task::spawn_blocking(move || store.kept(&backend));
+        let serving = self.candidates.serving(name).map(|serving| serving.backend);
+        let successor = self.candidates.successor(name);
+        let is_loaded = |digest: &String| {
+            serving.as_ref().is_some_and(|serving| serving.generation().digest == *digest)
+                || self.candidates.of(name).chain(&successor).any(|it| it.digest == *digest)
+        };
+        !kept.await.unwrap_or_default().iter().all(is_loaded)
+    }
+
     /// Returns the kept components of a backend that may still be used: those that served, the
     /// latest first, and then those that served some lanes. Their generations have the number 0.
     pub(super) async fn kept(&self, name: &str) -> Vec<Arc<ComponentBackend>> {

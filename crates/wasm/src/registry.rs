@@ -18,7 +18,7 @@ use super::partial::PartialVersions;
 use super::report::LoadReport;
 use super::requested::RequestedCapabilities;
 use aetheel_runtime::supervisor;
-use aetheel_turn::{Backend, Backends, Generation, KnownComponent, RolloutPair, VersionError};
+use aetheel_turn::{Backend, Backends, Generation, RolloutPair, VersionError};
 
 /// The current backends by name. Dropping it ends the watch; backends that are in use stay usable.
 pub struct Registry {
@@ -145,28 +145,6 @@ impl Registry {
         kept.await.unwrap_or_default()
     }
 
-    /// Returns the known components of a backend, the one that serves first.
-    pub async fn known_components(&self, name: &str) -> Vec<KnownComponent> {
-        let (done, known) = oneshot::channel();
-        self.ask(LoaderRequest::Known(name.to_owned(), done));
-        known.await.unwrap_or_default()
-    }
-
-    /// Opens a known component on trial. It is checked and admitted like any other, and its
-    /// failures do not count for the component that serves.
-    ///
-    /// # Errors
-    /// [`VersionError`] if it does not exist or may not be used.
-    pub async fn try_component(
-        &self,
-        name: &str,
-        digest: &str,
-    ) -> Result<Arc<ComponentBackend>, VersionError> {
-        let (done, tried) = oneshot::channel();
-        self.ask(LoaderRequest::OnTrial(name.to_owned(), digest.to_owned(), done));
-        Ok(Arc::new(tried.await.map_err(|_| VersionError::ShuttingDown)??))
-    }
-
     /// Returns the current generation of a backend, with its concrete type.
     #[must_use]
     pub fn component(&self, name: &str) -> Option<Arc<ComponentBackend>> {
@@ -188,16 +166,10 @@ impl Backends for Registry {
         self.current.load().keys().cloned().collect()
     }
 
-    async fn components(&self, name: &str) -> Vec<KnownComponent> {
-        self.known_components(name).await
-    }
-
-    async fn open_on_trial(
-        &self,
-        name: &str,
-        digest: &str,
-    ) -> Result<Arc<dyn Backend>, VersionError> {
-        Ok(self.try_component(name, digest).await?)
+    async fn has_earlier(&self, name: &str) -> bool {
+        let (done, has_earlier) = oneshot::channel();
+        self.ask(LoaderRequest::HasEarlier(name.to_owned(), done));
+        has_earlier.await.unwrap_or(false)
     }
 
     fn rollout(&self, name: &str) -> Option<RolloutPair> {

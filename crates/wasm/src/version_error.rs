@@ -17,9 +17,6 @@ pub enum ComponentVersionError {
     /// No component is kept that served before.
     #[error("no earlier version of `{0}` is kept; put another file in its place")]
     NoneBefore(String),
-    /// The component was deleted since it was listed.
-    #[error("this version of `{0}` no longer exists")]
-    Deleted(String),
     /// The component is not the one on rollout.
     #[error("no new version of `{0}` is on rollout, or it was replaced by another one")]
     NotOnRollout(String),
@@ -64,9 +61,6 @@ pub enum ComponentVersionError {
         /// The reason.
         error: AdmissionError,
     },
-    /// The component to try is not admitted.
-    #[error("it may not be used: it {}; hint: {}", with_causes(.0), .0.hint())]
-    NotAdmittedForTrial(AdmissionError),
     /// Another file would serve instead of the restored one.
     #[error(
         "the previous version ({version}) would not serve, but {} would: {reason}; move that file away first",

@@ -10,7 +10,7 @@ use aetheel_model::agent::descriptor::LinkSharing;
 use aetheel_model::agent::{FailureKind, QueryKind, QueryResult};
 use aetheel_model::plain::one_line;
 use aetheel_turn::reason::readable_message;
-use aetheel_turn::{ComponentStatus, QueryError, VersionError};
+use aetheel_turn::{QueryError, VersionError};
 
 /// A backend and its current state.
 #[derive(Clone, Debug, Default)]
@@ -104,7 +104,6 @@ impl BackendControl {
                 shared.drift.summary(&name, backend.generation(), agent_version.as_deref())
             }));
             notes.extend(shared.rollout.summary(&name));
-            let known = shared.deps.backends.components(&name).await;
             let descriptor = backend.as_ref().map(|backend| backend.descriptor());
             let of = descriptor.map(|of| (of.label().to_owned(), of.version.clone()));
             let (label, version) = of.unwrap_or_else(|| (name.clone(), String::new()));
@@ -115,7 +114,7 @@ impl BackendControl {
                 agent_version,
                 unable: backend_problem(&*shared.deps.backends, &name).await,
                 rollout: rollouts.of(&name),
-                has_earlier: known.iter().any(|known| known.status == ComponentStatus::Previous),
+                has_earlier: shared.deps.backends.has_earlier(&name).await,
                 notes,
                 name,
             });

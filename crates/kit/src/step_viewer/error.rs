@@ -1,11 +1,8 @@
-//! The reason why a recorded turn cannot be shown or replayed. The texts are for owners.
+//! The reason why a recorded turn cannot be shown. The text is for owners.
 
 use std::io;
 
 use aetheel_turn::recording::{MAX_READ_BYTES, ReadError};
-use aetheel_turn::{GuestFailure, VersionError};
-
-use super::REPLAY_TIMEOUT;
 
 /// The reason why a recorded turn cannot be shown.
 #[derive(Debug, thiserror::Error)]
@@ -46,27 +43,4 @@ pub enum StepViewerError {
     /// The thread that read the recording was stopped.
     #[error("the gateway is shutting down")]
     ShuttingDown,
-}
-
-/// The reason why another component cannot replay a turn.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ReplayError {
-    /// The component does not exist or may not be used.
-    #[error(transparent)]
-    Component(#[from] VersionError),
-    /// The first guest cannot be opened.
-    #[error("no guest can be opened: {0}")]
-    FirstGuest(#[source] GuestFailure),
-    /// A guest that replaces another one cannot be opened.
-    #[error("no further guest can be opened: {0}")]
-    FurtherGuest(#[source] GuestFailure),
-    /// The recording cannot be read.
-    #[error(transparent)]
-    Recording(#[from] StepViewerError),
-    /// The thread that reads the recording panicked or was stopped.
-    #[error(transparent)]
-    Reader(#[from] tokio::task::JoinError),
-    /// The replay takes longer than the time limit.
-    #[error("the replay took longer than {} s", REPLAY_TIMEOUT.as_secs())]
-    Timeout,
 }

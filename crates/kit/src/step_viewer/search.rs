@@ -3,9 +3,8 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::comparison::ComponentReplay;
 use super::steps::{RecordedStep, TurnSteps};
-use aetheel_model::agent::{Action, Input};
+use aetheel_model::agent::Input;
 use aetheel_model::redact::Redactor;
 
 /// Time limit for one search.
@@ -29,7 +28,6 @@ pub(super) fn search(
     film: &TurnSteps,
     after: usize,
     words: &str,
-    other: Option<&ComponentReplay>,
     redactor: &Redactor,
 ) -> io::Result<StepSearch> {
     let words: Vec<&str> = words.split_whitespace().collect();
@@ -39,8 +37,7 @@ pub(super) fn search(
             return Ok(StepSearch::Stopped(at));
         }
         let step = film.read(at)?;
-        let more = other.and_then(|other| other.actions(at)).flatten().unwrap_or_default();
-        let text = redactor.redact(text_of(&step, &more)).to_lowercase();
+        let text = redactor.redact(text_of(&step)).to_lowercase();
         if words.iter().all(|word| text.contains(word)) {
             return Ok(StepSearch::At(at));
         }
@@ -48,13 +45,13 @@ pub(super) fn search(
     Ok(StepSearch::Nothing)
 }
 
-fn text_of(step: &RecordedStep, more: &[Action]) -> String {
+fn text_of(step: &RecordedStep) -> String {
     let mut text = match &step.input {
         Some(Input::Line(line)) => line.text.clone(),
         Some(other) => serde_json::to_string(other).unwrap_or_default(),
         None => String::new(),
     };
-    for action in step.actions.iter().chain(more) {
+    for action in &step.actions {
         text.push('\n');
         text.push_str(&serde_json::to_string(action).unwrap_or_default());
     }

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashSet};
 
 use aetheel_model::agent::{Action, AgentEventKind, HostCommand, Input, SessionKey, TurnKey};
 use aetheel_turn::recording::{EntryKind, RecordingEntry, SPARSE};
-use aetheel_turn::replay::Keys;
 
 /// Maximum number of steps that are kept of a turn. Further ones are only counted.
 pub const STEPS: usize = 200_000;
@@ -77,7 +76,6 @@ pub(super) fn is_own_command(
 pub(super) struct TurnSlicer<'a> {
     turn: &'a str,
     cut: Option<TurnSlice>,
-    keys: Keys,
     began: f64,
     /// The running turns, by their ids.
     open: BTreeMap<String, TurnKey>,
@@ -95,7 +93,6 @@ pub(super) struct TurnSlicer<'a> {
 #[derive(Default)]
 pub(super) struct TurnSlice {
     pub(super) marks: Vec<StepPosition>,
-    pub(super) keys: Keys,
     pub(super) ours: (SessionKey, TurnKey),
     pub(super) asks: HashSet<u32>,
     pub(super) lane: String,
@@ -111,7 +108,6 @@ impl<'a> TurnSlicer<'a> {
         Self {
             turn,
             cut: None,
-            keys: Keys::default(),
             began: 0.0,
             open: BTreeMap::new(),
             group: 0,
@@ -131,7 +127,6 @@ impl<'a> TurnSlicer<'a> {
         (start, end): (u64, u64),
         number: usize,
     ) -> bool {
-        self.keys.record(entry);
         let began = self.began;
         match &entry.kind {
             EntryKind::Turn { turn, lane, session, key, .. } => {
@@ -248,8 +243,7 @@ impl<'a> TurnSlicer<'a> {
     /// Returns the turn, or `None` if the recording does not contain it.
     pub(super) fn finish(mut self) -> Option<TurnSlice> {
         self.close();
-        let Self { cut, keys, .. } = self;
-        cut.map(|cut| TurnSlice { keys, ..cut })
+        self.cut
     }
 }
 

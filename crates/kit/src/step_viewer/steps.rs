@@ -21,7 +21,6 @@ use aetheel_model::plain::counted;
 use aetheel_turn::recording::{
     EntryKind, Header, MAX_READ_BYTES, ReadError, RecordingEntry, RecordingLine, RecordingLines,
 };
-use aetheel_turn::replay::Keys;
 
 /// Maximum number of the host's notes that a step shows.
 const MAX_NOTES: usize = 20;
@@ -56,7 +55,6 @@ pub struct TurnSteps {
     inode: u64,
     /// The position at which the turn ends.
     end: u64,
-    pub(super) keys: Keys,
     turn: TurnKey,
     session: SessionKey,
     /// The keys of the turn's questions.
@@ -158,11 +156,10 @@ impl TurnSteps {
         let Some(cut) = cutter.finish() else {
             return Err(StepViewerError::NoSuchTurn(fault));
         };
-        let TurnSlice { marks, keys, ours, asks, lane, left_out, of_others, lost, sparse, ended } =
-            cut;
+        let TurnSlice { marks, ours, asks, lane, left_out, of_others, lost, sparse, ended } = cut;
         let facts = TurnFacts { header, lane, left_out, of_others, lost, sparse, ended, fault };
         let (session, turn) = ours;
-        Ok(Self { file, size, inode, end, keys, turn, session, asks, marks, facts })
+        Ok(Self { file, size, inode, end, turn, session, asks, marks, facts })
     }
 
     /// Returns the properties of the turn.
@@ -205,31 +202,10 @@ impl TurnSteps {
         (step + 1..self.len()).find(|at| self.has_sign(*at, sign))
     }
 
-    /// Returns the step whose input is on this line.
-    pub(super) fn step_of(&self, line: usize) -> Option<usize> {
-        self.marks.binary_search_by_key(&line, |mark| mark.line as usize).ok()
-    }
-
-    /// Returns whether a step (index) has recorded actions.
-    #[must_use]
-    pub fn has_actions(&self, step: usize) -> bool {
-        self.marks.get(step).is_some_and(|mark| mark.flags & HAS_ACTIONS != 0)
-    }
-
-    /// Reads the lines up to the end of the turn.
-    pub(super) fn lines(&self) -> CompleteLines<'_> {
-        CompleteLines::new(&self.file, self.end)
-    }
-
     /// Returns whether an action belongs to this turn, or `None` if it does not name a turn.
     #[must_use]
     pub fn is_ours(&self, action: &Action) -> Option<bool> {
         owner_of(action).map(|whose| whose.is(self.session, self.turn))
-    }
-
-    /// Returns whether a step (index) is mixed with another turn.
-    pub(super) fn is_mixed(&self, step: usize) -> bool {
-        self.marks.get(step).is_some_and(|mark| mark.flags & MIXED != 0)
     }
 
     /// Reads the content of a step (index).
@@ -296,9 +272,9 @@ impl TurnSteps {
     ///
     /// # Errors
     /// Returns an error if the file cannot be read any more.
-    pub fn actions(&self, upto: usize, mut take: impl FnMut(usize, Action)) -> io::Result<()> {
+    pub fn actions(&self, upto: usize, mut take: impl FnMut(Action)) -> io::Result<()> {
         let mut bytes = Vec::new();
-        for (at, mark) in self.marks.iter().enumerate().take(upto.saturating_add(1)) {
+        for mark in self.marks.iter().take(upto.saturating_add(1)) {
             if mark.flags & HAS_ACTIONS == 0 {
                 continue;
             }
@@ -306,7 +282,7 @@ impl TurnSteps {
                 if let EntryKind::Out(action) = entry
                     && (mark.flags & MIXED == 0 || self.is_ours(&action) == Some(true))
                 {
-                    take(at, action);
+                    take(action);
                 }
             }
         }

@@ -180,14 +180,6 @@ impl Components {
         places.into_iter().rev().map(|place| place.digest).collect()
     }
 
-    /// Returns the digests of the kept components that served some lanes, newest first. Their files
-    /// may be damaged.
-    #[must_use]
-    pub fn kept_partial(&self, backend: &str) -> Vec<String> {
-        let places = list(&self.partial.join(backend)).unwrap_or_default();
-        places.into_iter().rev().map(|place| place.digest).collect()
-    }
-
     /// Returns the file of a component that served all or some lanes, if it is kept and undamaged.
     #[must_use]
     pub fn file(&self, backend: &str, digest: &str) -> Option<PathBuf> {
@@ -369,7 +361,6 @@ mod tests {
         assert_eq!(fs::read(found).expect("read"), b"b");
         assert_eq!(components.file("demo", &served("a").digest), None, "five are kept");
         let newest = ["f", "e", "d", "c", "b"].map(|text| served(text).digest);
-        assert_eq!(components.kept_partial("demo"), newest);
         let all: Vec<String> = components.all("demo").into_iter().map(|it| it.digest).collect();
         assert_eq!((&all[0], &all[1..]), (&served("serves").digest, &newest[..]));
     }

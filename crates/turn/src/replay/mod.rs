@@ -183,7 +183,7 @@ pub async fn replay_moving(
 }
 
 /// A guest to which a recording is replayed, entry by entry.
-pub struct Replayer<'a> {
+struct Replayer<'a> {
     backend: &'a dyn Backend,
     guest: Box<dyn Guest>,
     keys: Keys,
@@ -203,7 +203,7 @@ impl<'a> Replayer<'a> {
     ///
     /// # Errors
     /// [`GuestFailure`] if no guest can be opened.
-    pub async fn open(
+    async fn open(
         backend: &'a dyn Backend,
         keys: Keys,
         mut batches: Batches,
@@ -228,7 +228,7 @@ impl<'a> Replayer<'a> {
     ///
     /// # Errors
     /// [`GuestFailure`] if the link moved to a fresh guest at this entry and none can be opened.
-    pub async fn play(&mut self, at: usize, entry: &RecordingEntry) -> Result<(), GuestFailure> {
+    async fn play(&mut self, at: usize, entry: &RecordingEntry) -> Result<(), GuestFailure> {
         if self.replayed.failure.is_some() {
             return Ok(());
         }
@@ -264,19 +264,6 @@ impl<'a> Replayer<'a> {
         Ok(())
     }
 
-    /// Returns the steps since the last call of this function, and the failure of the guest if it
-    /// failed.
-    pub fn take_steps(&mut self) -> (Vec<ReplayStep>, Option<&GuestFailure>) {
-        let failure = self.replayed.failure.as_ref().map(|(_, failure)| failure);
-        (std::mem::take(&mut self.replayed.steps), failure)
-    }
-
-    /// Returns whether this entry is the last input that was withheld.
-    #[must_use]
-    pub fn withheld(&self, at: usize) -> bool {
-        self.replayed.withheld.last() == Some(&at)
-    }
-
     async fn play_all(mut self, entries: &[RecordingEntry]) -> Result<ReplayResult, GuestFailure> {
         self.play_range(entries, 0..entries.len()).await?;
         self.flush().await;
@@ -295,7 +282,7 @@ impl<'a> Replayer<'a> {
     }
 
     /// Calls the guest with the pending inputs.
-    pub async fn flush(&mut self) {
+    async fn flush(&mut self) {
         if self.pending.is_empty() || self.replayed.failure.is_some() {
             return;
         }

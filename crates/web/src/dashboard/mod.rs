@@ -77,7 +77,7 @@ use self::transcripts::{list, sharing, turn};
 use super::connection::{BoundedListener, HttpCaller};
 use super::status::HealthSource;
 use aetheel_dispatch::Dispatcher;
-use aetheel_kit::step_viewer::{ComponentReplay, StepViewer, StepViewerError, TurnSteps};
+use aetheel_kit::step_viewer::{StepViewer, StepViewerError, TurnSteps};
 use aetheel_model::access::{LanePermissions, SignInRequest};
 use aetheel_model::event::{Lane, NewEvent};
 use aetheel_model::id::{ChannelId, MessageId, UserId};
@@ -193,7 +193,6 @@ pub trait DashboardApi: Send + Sync {
     fn step_viewer(&self) -> &StepViewer;
 
     /// Returns the messages of a turn up to the step with this index, as Discord would show them.
-    /// With `other`, returns the messages that another component makes of the same recording.
     ///
     /// # Errors
     /// Returns an error if the recording cannot be read any more.
@@ -202,7 +201,6 @@ pub trait DashboardApi: Send + Sync {
         turn: &str,
         steps: &Arc<TurnSteps>,
         step: usize,
-        other: Option<Arc<ComponentReplay>>,
     ) -> Result<MessagePreview, StepViewerError>;
 }
 

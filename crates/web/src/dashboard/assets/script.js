@@ -296,10 +296,6 @@
   local(document);
   document.querySelectorAll(".live .text").forEach(end);
   steps();
-  const again = document.querySelector("[data-again]");
-  if (again) {
-    setTimeout(() => location.reload(), Number(again.dataset.again));
-  }
   const cards = document.querySelector("[data-live]");
   if (cards && "EventSource" in window) {
     follow(cards);

@@ -1,6 +1,5 @@
 //! The step viewer for owners, which the dashboard calls the time machine. Shows a recorded turn
-//! step by step, with the agent's output, the component's actions and the messages in Discord, and
-//! compares the result with that of another component.
+//! step by step, with the agent's output, the component's actions and the messages in Discord.
 //!
 //! | module | content |
 //! |---|---|
@@ -16,24 +15,19 @@ use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::html;
 
-use self::view::{ChosenComponent, StepView};
+use self::view::StepView;
 use super::middleware::SignedIn;
 use super::url::encoded;
-use super::{DashboardState, MessagePreview, RecordedTurn, frame, layout};
-use aetheel_kit::step_viewer::{
-    ComparisonState, ComponentReplay, RecordedStep, StepSearch, StepViewer, TurnSteps,
-};
+use super::{DashboardState, RecordedTurn, frame, layout};
+use aetheel_kit::step_viewer::{RecordedStep, StepSearch, StepViewer, TurnSteps};
 use aetheel_model::event::Lane;
 use aetheel_model::plain::{one_line, short_line};
-use aetheel_turn::KnownComponent;
 
 const TITLE: &str = "Time machine";
 /// The largest number of characters of a search.
 const WORDS: usize = 200;
 /// The number of digits of a digest that identify a component.
 const SHORT: usize = 12;
-/// Reload interval in seconds while a component replays the turn.
-const AGAIN: u32 = 2;
 
 /// The parameters of a request.
 pub(super) struct StepQuery {
@@ -41,8 +35,6 @@ pub(super) struct StepQuery {
     /// The number of an existing step, from 1.
     step: usize,
     words: String,
-    /// The beginning of the digest of the component to compare with.
-    with: String,
     /// The displayed parts of the input and of the actions, from 1.
     part: usize,
     more: usize,
@@ -56,10 +48,8 @@ impl StepQuery {
 
     fn address(&self, step: usize, further: &str) -> String {
         let mut address = format!("/turns/{}/machine?step={step}", self.turn);
-        for (name, value) in [("q", &self.words), ("with", &self.with)] {
-            if !value.is_empty() {
-                address.push_str(&format!("&{name}={}", encoded(value)));
-            }
+        if !self.words.is_empty() {
+            address.push_str(&format!("&q={}", encoded(&self.words)));
         }
         address.push_str(further);
         address
@@ -98,51 +88,28 @@ pub(super) async fn page(
     let asked = StepQuery {
         step: number("step").min(steps.len()),
         words: one_line(field("q")).chars().take(WORDS).collect(),
-        with: field("with").chars().filter(char::is_ascii_hexdigit).take(SHORT).collect(),
         part: number("part"),
         more: number("more"),
         turn,
     };
-    let components = machine.components(&recorded.backend).await;
-    let chosen = chosen(machine, &steps, &recorded, &asked, field("with"), &components).await;
-    let other = match &chosen {
-        Some(ChosenComponent::Compared(ComparisonState::Done(replay))) => Some(Arc::clone(replay)),
-        _ => None,
-    };
     if field("go") == "hit" && !asked.words.is_empty() {
-        return search(machine, &guest, &steps, &asked, other).await;
+        return search(machine, &guest, &steps, &asked).await;
     }
     let step = asked.step - 1;
-    let (read, drawn, redrawn) = tokio::join!(
-        look(machine, &steps, step),
-        shared.api.messages(&asked.turn, &steps, step, None),
-        async {
-            match &other {
-                None => None,
-                Some(other) => {
-                    let other = Some(Arc::clone(other));
-                    Some(shared.api.messages(&asked.turn, &steps, step, other).await)
-                }
-            }
-        }
-    );
-    let (Ok(read), Ok(drawn), Ok(redrawn)) = (read, drawn, redrawn.transpose()) else {
+    let (read, drawn) =
+        tokio::join!(look(machine, &steps, step), shared.api.messages(&asked.turn, &steps, step),);
+    let (Ok(read), Ok(drawn)) = (read, drawn) else {
         return nothing(&guest, "the recording cannot be read any more");
     };
-    let reads = matches!(chosen, Some(ChosenComponent::Compared(ComparisonState::Reads(_))));
     let view = StepView {
         steps: &steps,
         recorded: &recorded,
         asked: &asked,
         step: &read,
         drawn: &drawn,
-        chosen: chosen.as_ref(),
-        other: other.as_deref(),
-        redrawn: redrawn.as_ref(),
-        components: &components,
         redactor: machine.redactor(),
     };
-    layout::inner(&guest, None, TITLE, reads.then_some(AGAIN), &view.html())
+    layout::inner(&guest, None, TITLE, None, &view.html())
 }
 
 /// Returns the record of a turn if the user may open it here.
@@ -179,36 +146,14 @@ fn nothing(guest: &SignedIn, why: &str) -> Response {
     layout::inner(guest, None, TITLE, None, &main)
 }
 
-async fn chosen(
-    machine: &StepViewer,
-    steps: &Arc<TurnSteps>,
-    recorded: &RecordedTurn,
-    asked: &StepQuery,
-    with: &str,
-    components: &[KnownComponent],
-) -> Option<ChosenComponent> {
-    if with.is_empty() {
-        return None;
-    }
-    let known = components
-        .iter()
-        .find(|known| asked.with.len() == SHORT && known.digest.starts_with(&asked.with));
-    let Some(known) = known.filter(|_| asked.with == with) else {
-        return Some(ChosenComponent::Unknown);
-    };
-    let compared = machine.compare(steps, &asked.turn, &recorded.backend, &known.digest).await;
-    Some(ChosenComponent::Compared(compared))
-}
-
 /// Redirects to the next step that contains the searched words.
 async fn search(
     machine: &StepViewer,
     guest: &SignedIn,
     steps: &Arc<TurnSteps>,
     asked: &StepQuery,
-    other: Option<Arc<ComponentReplay>>,
 ) -> Response {
-    let notice = match machine.search(steps, asked.step - 1, &asked.words, other).await {
+    let notice = match machine.search(steps, asked.step - 1, &asked.words).await {
         Ok(StepSearch::At(step)) => return Redirect::to(&asked.at(step + 1)).into_response(),
         Ok(StepSearch::Nothing) => "No further step contains these words.".to_owned(),
         Ok(StepSearch::Stopped(step)) => {
@@ -228,9 +173,4 @@ async fn look(
 ) -> Result<RecordedStep, ()> {
     let steps = Arc::clone(steps);
     machine.run_blocking(move || steps.read(step)).await.map_err(drop)?.map_err(drop)
-}
-
-/// Returns whether two previews show the same messages.
-fn same(one: &MessagePreview, other: &MessagePreview) -> bool {
-    one.messages == other.messages
 }

@@ -1,39 +1,25 @@
 //! Renders the page of a step.
 
 use maud::{Markup, html};
-use similar::ChangeTag;
 
 use super::text::{TextPart, part, readable, visible};
-use super::{SHORT, StepQuery, same};
+use super::{SHORT, StepQuery};
 use crate::dashboard::frame::tail;
 use crate::dashboard::{MessagePreview, RecordedTurn};
-use aetheel_kit::difference::edits;
-use aetheel_kit::step_viewer::{
-    ComparisonState, ComponentReplay, RecordedStep, STEPS, StepSign, TurnSteps,
-};
+use aetheel_kit::step_viewer::{RecordedStep, STEPS, StepSign, TurnSteps};
 use aetheel_kit::summary;
 use aetheel_model::agent::{Action, HostCommand, Input, Pipe};
 use aetheel_model::plain::{counted, short_line};
 use aetheel_model::redact::Redactor;
-use aetheel_turn::{ComponentStatus, KnownComponent};
 
-/// Largest sizes in bytes on a page: of the input, of the actions, of each side of a comparison,
-/// and of all messages of a side.
+/// Largest sizes in bytes on a page: of the input, of the actions, and of all messages.
 const INPUT_BYTES: usize = 9_000;
 const MADE: usize = 7_000;
-const EDITS: usize = 5_000;
 const MESSAGES: usize = 5_000;
 /// The largest number of actions of a step that are listed. The first actions take precedence.
 const NAMED: usize = 12;
-/// The largest number of messages of a side. The latest messages take precedence.
+/// The largest number of messages. The latest messages take precedence.
 const SHOWN: usize = 4;
-
-/// The state of the comparison with the component that the user chose.
-pub(super) enum ChosenComponent {
-    /// The chosen component does not exist.
-    Unknown,
-    Compared(ComparisonState),
-}
 
 /// The data of a page.
 pub(super) struct StepView<'a> {
@@ -42,11 +28,6 @@ pub(super) struct StepView<'a> {
     pub(super) asked: &'a StepQuery,
     pub(super) step: &'a RecordedStep,
     pub(super) drawn: &'a MessagePreview,
-    pub(super) chosen: Option<&'a ChosenComponent>,
-    /// The replay by the other component, when it is complete.
-    pub(super) other: Option<&'a ComponentReplay>,
-    pub(super) redrawn: Option<&'a MessagePreview>,
-    pub(super) components: &'a [KnownComponent],
     pub(super) redactor: &'a Redactor,
 }
 
@@ -55,13 +36,9 @@ impl StepView<'_> {
         html! {
             (self.facts())
             (self.steps())
-            (self.compare())
             div.panes {
                 section.card aria-labelledby="input" { (self.input_section()) }
                 section.card aria-labelledby="made" { (self.made()) }
-                @if let Some(other) = self.other {
-                    section.card aria-labelledby="other" { (self.differs(other)) }
-                }
             }
             section.card aria-labelledby="shown" { (self.shown()) }
         }
@@ -117,7 +94,6 @@ impl StepView<'_> {
             }
         };
         let sign = |sign| self.steps.next_with(self.at(), sign).map(|at| at + 1);
-        let apart = self.other.map(|other| other.next(at).map(|at| at + 1));
         html! {
             nav.steps aria-label="Steps" {
                 ul {
@@ -127,11 +103,12 @@ impl StepView<'_> {
                     (go("Last", Some("last"), (at < of).then_some(of)))
                     (go("Next visible step", None, sign(StepSign::Seen)))
                     (go("Next unknown output", None, sign(StepSign::Unknown)))
-                    @if let Some(to) = apart { (go("Next difference", None, to)) }
                 }
             }
             form.steps method="get" action={ "/turns/" (self.asked.turn) "/machine" } {
-                (self.hidden_field("q", &self.asked.words)) (self.hidden_field("with", &self.asked.with))
+                @if !self.asked.words.is_empty() {
+                    input type="hidden" name="q" value=(self.asked.words);
+                }
                 label for="step" { "Step " output id="at" for="step" { (at) } " of " (of) }
                 input type="range" id="step" name="step" min="1" max=(of) value=(at);
                 button type="submit" { "Go" }
@@ -139,75 +116,9 @@ impl StepView<'_> {
             form.steps method="get" action={ "/turns/" (self.asked.turn) "/machine" } {
                 input type="hidden" name="step" value=(at);
                 input type="hidden" name="go" value="hit";
-                (self.hidden_field("with", &self.asked.with))
                 label for="words" { "Search in inputs and actions" }
                 input type="text" id="words" name="q" value=(self.asked.words) autocomplete="off" required;
                 button type="submit" { "Find the next" }
-            }
-        }
-    }
-
-    fn hidden_field(&self, name: &str, value: &str) -> Markup {
-        html! { @if !value.is_empty() { input type="hidden" name=(name) value=(value); } }
-    }
-
-    fn compare(&self) -> Markup {
-        let recorded = &self.steps.facts().header.digest;
-        html! {
-            @if !self.components.is_empty() {
-                form.steps method="get" action={ "/turns/" (self.asked.turn) "/machine" } {
-                    input type="hidden" name="step" value=(self.asked.step);
-                    (self.hidden_field("q", &self.asked.words))
-                    label for="with" { "Replay with another version" }
-                    select id="with" name="with" {
-                        option value="" { "None" }
-                        @for known in self.components {
-                            option value=(short(&known.digest))
-                                selected[self.asked.with == short(&known.digest)] {
-                                (label(known, known.digest == *recorded))
-                            }
-                        }
-                    }
-                    button type="submit" { "Compare" }
-                }
-            }
-            @match self.chosen {
-                None => {}
-                Some(ChosenComponent::Unknown) => p { "This version of the backend is no longer available." },
-                Some(ChosenComponent::Compared(compared)) => p role="status" { (self.comparison_status(compared)) },
-            }
-        }
-    }
-
-    fn comparison_status(&self, compared: &ComparisonState) -> Markup {
-        let of = self.steps.len();
-        html! {
-            @match compared {
-                ComparisonState::Reads(step) => {
-                    span data-again="2000" { "Replaying: step " (step + 1) " of " (of) " …" }
-                }
-                ComparisonState::Busy => "Another turn is being replayed, and only one can be at a time. Reload the page.",
-                ComparisonState::Failed(why) => { "It cannot replay this turn: " (short_line(why, 400)) "." }
-                ComparisonState::Done(replay) => {
-                    @match replay.next(0) {
-                        None => { "The actions of all " (of) " steps are the same." }
-                        Some(first) => {
-                            (replay.count()) " of " (of) " steps differ; first at "
-                            a href=(self.asked.at(first + 1)) { "step " (first + 1) } "."
-                        }
-                    }
-                    @if replay.withheld > 0 {
-                        " " (counted(replay.withheld, "input")) " withheld: it never made the requests that they answer."
-                    }
-                    @if let Some((step, why)) = &replay.failure {
-                        " It fails "
-                        @match step {
-                            Some(step) => a href=(self.asked.at(step + 1)) { "at step " (step + 1) },
-                            None => "before this turn",
-                        }
-                        ": " (short_line(why, 300)) "."
-                    }
-                }
             }
         }
     }
@@ -265,57 +176,6 @@ impl StepView<'_> {
         html! { li { strong { (what) } " " (short_line(&self.clean(&text), 200)) } }
     }
 
-    fn differs(&self, other: &ComponentReplay) -> Markup {
-        let failed = other.failure.as_ref().filter(|(step, _)| *step == Some(self.at()));
-        html! {
-            h2 id="other" { "Actions of version " (short_line(&other.version, 60)) }
-            @if let Some((_, why)) = failed { p { "⚠️ It fails: " (short_line(why, 400)) "." } }
-            @match other.actions(self.at()) {
-                None if failed.is_some() => {}
-                None if other.failure.as_ref().is_some_and(|(step, _)| step.is_none_or(|step| step < self.at())) => {
-                    p { "It had already failed." }
-                }
-                None => p { "The same." },
-                Some(None) => p { "Different, but too large to keep." },
-                Some(Some(actions)) => (self.edits(&actions)),
-            }
-        }
-    }
-
-    fn edits(&self, other: &[Action]) -> Markup {
-        let mut left = EDITS;
-        let mut rows = Vec::new();
-        let all = edits(&self.step.actions, other);
-        for (edit, action) in &all {
-            let json = serde_json::to_string(action).unwrap_or_default();
-            let json = visible(&self.clean(&json));
-            let shown = part(&json, 1, 600.min(left.max(1)));
-            left = left.saturating_sub(shown.text.len() + 40);
-            rows.push((*edit, shown.text.to_owned(), shown.of > 1));
-            if left == 0 {
-                break;
-            }
-        }
-        html! {
-            ul.diff {
-                @for (edit, text, cut) in &rows {
-                    @let (class, sign, explanation) = match edit {
-                        ChangeTag::Equal => ("same", "=", "both: "),
-                        ChangeTag::Delete => ("minus", "−", "as recorded: "),
-                        ChangeTag::Insert => ("plus", "+", "this version: "),
-                    };
-                    li class=(class) {
-                        span aria-hidden="true" { (sign) " " }
-                        span.aside { (explanation) }
-                        code { (text) }
-                        @if *cut { "…" }
-                    }
-                }
-            }
-            @if rows.len() < all.len() { p { "and " (all.len() - rows.len()) " more" } }
-        }
-    }
-
     fn shown(&self) -> Markup {
         html! {
             h2 id="shown" { "Messages in Discord" }
@@ -323,19 +183,7 @@ impl StepView<'_> {
                 "Rendered from the recording. Discord updates a growing answer about once a second, "
                 "and shows questions and files in separate messages, which are left out here."
             }
-            @if let Some(other) = self.redrawn {
-                @if same(self.drawn, other) {
-                    p { "With both versions:" }
-                    (messages(self.drawn))
-                } @else {
-                    div.panes {
-                        div { h3 { "As recorded" } (messages(self.drawn)) }
-                        div { h3 { "With the other version" } (messages(other)) }
-                    }
-                }
-            } @else {
-                (messages(self.drawn))
-            }
+            (messages(self.drawn))
         }
     }
 
@@ -415,21 +263,6 @@ fn listed(actions: &[Action]) -> String {
         readable(&json)
     });
     each.collect::<Vec<_>>().join("\n")
-}
-
-fn label(known: &KnownComponent, recorded: bool) -> String {
-    let place = match known.status {
-        ComponentStatus::Serving => "serves",
-        ComponentStatus::Standby => "not serving",
-        ComponentStatus::OnRollout => "on rollout",
-        ComponentStatus::Previous => "served earlier",
-        ComponentStatus::Partial => "served some channels",
-        ComponentStatus::Shipped => "shipped with the program",
-    };
-    let version = known.version.as_deref().map(|version| short_line(version, 40));
-    let version = version.map(|version| format!("version {version}, ")).unwrap_or_default();
-    let recorded = if recorded { ", recorded with" } else { "" };
-    format!("{version}{place}{recorded} ({})", short(&known.digest))
 }
 
 fn short(digest: &str) -> &str {
