@@ -37,50 +37,6 @@ async fn said(browser: &Browser) -> String {
 }
 
 #[tokio::test]
-async fn people_of_the_channel_show_muted_warnings_again_and_others_do_not() {
-    let local = LocalDiscord::start().await;
-    let installation = with_dashboard(&local);
-    let state = installation.path("config/state");
-    fs::create_dir_all(&state).unwrap();
-    let mute = |channel: u64| format!("- `channel:{channel}` muted `all` by `{}`.\n", evil(true));
-    fs::write(state.join("collisions.md"), mute(CHANNEL) + &mute(OTHER)).unwrap();
-    let bot = serving(&installation).await;
-    local.faults().deny(CHANNEL, BOB, SEND_MESSAGES);
-    let (ann, bob) = (
-        Browser::signed_in(&local, OTHER, ANN).await,
-        Browser::signed_in(&local, OTHER, BOB).await,
-    );
-    let path = format!("/channels/{CHANNEL}");
-    let (hers, theirs) = (ann.get(&path).await.body, bob.get(&path).await.body);
-    assert!(hers.contains("Show all warnings about files again"), "{hers}");
-    assert!(!theirs.contains("/channels/warn-again"), "{theirs}");
-    well_formed(&hers);
-    // The same form within a second would count as a double click.
-    let press = async |browser: &Browser, channel: &str, round: &str| {
-        let csrf = browser.get("/channels").await.field("csrf");
-        let fields = [("csrf", csrf.as_str()), ("channel", channel), ("round", round)];
-        assert_eq!(browser.post("/channels/warn-again", &fields).await.status, 303);
-        said(browser).await
-    };
-    let channel = CHANNEL.to_string();
-    let before = || fs::read_to_string(state.join("collisions.md")).unwrap();
-    assert_ne!(press(&bob, &channel, "1").await, "Warnings about files are shown there again.");
-    press(&ann, "nonsense", "1").await;
-    let forged = [("csrf", "0"), ("channel", channel.as_str())];
-    assert_eq!(ann.post("/channels/warn-again", &forged).await.status, 403);
-    assert!(!bot.stderr().contains("a user took muted warnings back"), "{}", bot.stderr());
-    assert!(before().contains(&format!("`channel:{CHANNEL}` muted")), "{}", before());
-
-    assert_eq!(press(&ann, &channel, "2").await, "Warnings about files are shown there again.");
-    let did = "-# 🖥️ ann had all warnings about files shown here again.";
-    local.wait_for_message(CHANNEL, |text| text == did).await;
-    assert!(!before().contains(&format!("`channel:{CHANNEL}` muted")), "{}", before());
-    assert!(before().contains(&format!("`channel:{OTHER}` muted")), "{}", before());
-    assert!(!ann.get(&path).await.body.contains("/channels/warn-again"));
-    assert_eq!(press(&ann, &channel, "3").await, "No warnings are muted here.");
-}
-
-#[tokio::test]
 async fn reserved_files_are_shown_harmless_and_released_by_people_of_the_channel() {
     let local = LocalDiscord::start().await;
     let installation = with_dashboard(&local);

@@ -9,7 +9,7 @@ use super::PressHandler;
 use super::press::{Press, PressResponse};
 use crate::api::MAX_MESSAGE_CHARS;
 use crate::text::markdown::escape;
-use aetheel_dispatch::{Offer, OfferEffect, OfferRefusal, Person, WarningMutes};
+use aetheel_dispatch::{Offer, OfferEffect, OfferRefusal, Person};
 use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::id::ChannelId;
 use aetheel_model::plain::short_line;
@@ -79,13 +79,7 @@ impl PressHandler {
             note_press(id, &person, press, taken.as_ref().err());
         }
         let reaction = match taken {
-            Ok(what) => {
-                let rows = match rows(&WarningMutes::follow_up(id)) {
-                    Value::Null => json!([]),
-                    rows => rows,
-                };
-                PressResponse::Show(accepted_text(content, &person, what), rows)
-            }
+            Ok(what) => PressResponse::Show(accepted_text(content, &person, what), json!([])),
             Err(refusal @ (OfferRefusal::Gone | OfferRefusal::Delivered)) => {
                 PressResponse::Close(content.to_owned(), refusal.to_string())
             }

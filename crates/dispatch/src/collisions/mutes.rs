@@ -1,4 +1,4 @@
-//! The buttons that mute the warnings about files, and the button that takes this back.
+//! The buttons that mute the warnings about files.
 //!
 //! The id of a button names the channel, and the mark of a file and of the other conversation. So it
 //! works after a restart, and only in its own channel. Its beginning is random, because it prevents a
@@ -18,8 +18,6 @@ use aetheel_model::redact::Redactor;
 use aetheel_store::workspace::CollisionMute;
 
 const PREFIX: &str = "mute";
-/// The prefix of the button that takes another one back. The rest of the id is the same.
-const UNDO_PREFIX: &str = "show";
 /// The length of the random part of an id.
 const RANDOM: usize = 8;
 /// The length of the mark of a file. All warnings have none.
@@ -40,14 +38,6 @@ impl WarningMutes {
         Self { shared }
     }
 
-    /// Returns the buttons that follow an accepted press: after a warning was muted, the one that
-    /// takes it back.
-    #[must_use]
-    pub fn follow_up(id: &str) -> Vec<Offer> {
-        let undo = |rest| Offer { id: format!("{UNDO_PREFIX}{rest}"), label: "Undo".to_owned() };
-        parse(id).and_then(|_| id.strip_prefix(PREFIX)).map(undo).into_iter().collect()
-    }
-
     /// Returns lines about the muted warnings of a lane, for `/status`.
     pub(crate) fn status(&self, lane: &Lane) -> Vec<String> {
         let mutes = self.shared.deps.workspace.collision_mutes().of(lane);
@@ -60,32 +50,6 @@ impl WarningMutes {
         }
     }
 
-    /// Shows all warnings about files in a lane again. Returns whether some were muted.
-    ///
-    /// # Errors
-    /// [`OfferRefusal::NotPossible`] if that could not be saved; nothing was changed.
-    pub async fn show_all(&self, lane: &Lane) -> Result<bool, OfferRefusal> {
-        let shown = lane.clone();
-        self.show(lane, move |mute| mute.lane == shown).await
-    }
-
-    async fn show(
-        &self,
-        lane: &Lane,
-        is_meant: impl Fn(&CollisionMute) -> bool + Send + 'static,
-    ) -> Result<bool, OfferRefusal> {
-        match self.shared.deps.workspace.collision_mutes().unmute(is_meant).await {
-            Ok(count) => {
-                tracing::info!(%lane, count, "warnings about files are shown again");
-                Ok(count > 0)
-            }
-            Err(error) => {
-                tracing::error!(%lane, error = %with_causes(&error), "cannot save state/collisions.md; the warnings are still muted");
-                Err(OfferRefusal::NotPossible)
-            }
-        }
-    }
-
     /// Handles a press of a button below a warning. `channel` is the channel of the button if the
     /// person may use the bot there. Returns `None` for any other button, and for a button of a
     /// channel that another node serves.
@@ -95,7 +59,7 @@ impl WarningMutes {
         person: &Person,
         channel: Option<ChannelId>,
     ) -> Option<Result<OfferEffect, OfferRefusal>> {
-        let (named, mark, is_undo) = parse(id)?;
+        let (named, mark) = parse(id)?;
         if let Some(router) = &self.shared.deps.router
             && !router.serves(named).await
         {
@@ -107,17 +71,6 @@ impl WarningMutes {
             return Some(Err(OfferRefusal::NotHere));
         }
         let lane = Lane::Channel(named);
-        if is_undo {
-            let (lane_of, mark) = (lane.clone(), mark.map(str::to_owned));
-            let is_meant = move |mute: &CollisionMute| mute.lane == lane_of && mute.mark == mark;
-            return Some(match self.show(&lane, is_meant).await {
-                Ok(true) => {
-                    Ok(OfferEffect::Decided("🔔 Taken back: warnings are shown here again by"))
-                }
-                Ok(false) => Err(OfferRefusal::Gone),
-                Err(refusal) => Err(refusal),
-            });
-        }
         let everything = mark.is_none();
         let mute = CollisionMute {
             lane: lane.clone(),
@@ -167,21 +120,16 @@ pub(super) fn buttons(
     marks.into_iter().chain(all).map(offer).collect()
 }
 
-/// Parses the id of a button: the channel, the mark if it is about one file, and whether it takes
-/// another button back.
-fn parse(id: &str) -> Option<(ChannelId, Option<&str>, bool)> {
-    let (rest, is_undo) = match id.strip_prefix(PREFIX) {
-        Some(rest) => (rest, false),
-        None => (id.strip_prefix(UNDO_PREFIX)?, true),
-    };
-    let (mark, channel) = rest.split_once('-')?;
+/// Parses the id of a button: the channel, and the mark if it is about one file.
+fn parse(id: &str) -> Option<(ChannelId, Option<&str>)> {
+    let (mark, channel) = id.strip_prefix(PREFIX)?.split_once('-')?;
     let (random, mark) = mark.split_at_checked(RANDOM)?;
     let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let is_mark = mark.is_empty() || mark.len() == MARK;
     if !is_hex(random) || !is_hex(mark) || !is_mark {
         return None;
     }
-    Some((channel.parse().ok()?, Some(mark).filter(|mark| !mark.is_empty()), is_undo))
+    Some((channel.parse().ok()?, Some(mark).filter(|mark| !mark.is_empty())))
 }
 
 #[cfg(test)]
@@ -208,17 +156,10 @@ mod tests {
         assert_eq!(labels, ["Mute x.rs", "Mute x.rs", "Mute c", "Mute d", "Mute all here"]);
         let read: Vec<_> = offers.iter().map(|offer| parse(&offer.id)).collect();
         let mark = places[0].mark();
-        assert_eq!(read[0], Some((ChannelId::discord(here), Some(mark.as_str()), false)));
-        assert_eq!(read[4], Some((ChannelId::discord(here), None, false)));
-        let undo = WarningMutes::follow_up(&offers[0].id);
-        assert_eq!(
-            undo.iter().map(|offer| parse(&offer.id)).collect::<Vec<_>>(),
-            [Some((ChannelId::discord(here), Some(mark.as_str()), true))]
-        );
-        assert_eq!(WarningMutes::follow_up(&undo[0].id), Vec::new());
-        assert_eq!(WarningMutes::follow_up("lm-1f0c9a2e-17-now"), Vec::new());
+        assert_eq!(read[0], Some((ChannelId::discord(here), Some(mark.as_str()))));
+        assert_eq!(read[4], Some((ChannelId::discord(here), None)));
         assert_ne!(read[0], read[1]);
-        for offer in offers.iter().chain(&undo) {
+        for offer in &offers {
             assert!(offer.id.len() <= 64, "{}", offer.id);
             assert!(offer.id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-'));
         }

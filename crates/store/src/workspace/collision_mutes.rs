@@ -66,33 +66,6 @@ impl CollisionMutes {
         mutes.entries.values().filter(|mute| mute.lane == *lane).cloned().collect()
     }
 
-    /// Removes the muted warnings that are meant, so that people are warned again. Returns their
-    /// number.
-    ///
-    /// # Errors
-    /// [`FileError`] if the file cannot be written; the warnings are still muted.
-    pub async fn unmute(
-        &self,
-        is_meant: impl Fn(&CollisionMute) -> bool + Send + 'static,
-    ) -> Result<usize, FileError> {
-        let mutes = self.clone();
-        blocking(move || {
-            let mut ledger = mutes.0.lock();
-            ledger.refresh()?;
-            let removed: Vec<_> = ledger.entries.extract_if(.., |_, mute| is_meant(mute)).collect();
-            if removed.is_empty() {
-                return Ok(0);
-            }
-            let count = removed.len();
-            if let Err(error) = ledger.save() {
-                ledger.entries.extend(removed);
-                return Err(error);
-            }
-            Ok(count)
-        })
-        .await
-    }
-
     /// Saves a muted warning.
     ///
     /// # Errors
@@ -179,12 +152,6 @@ mod tests {
         assert!(muted(1, "ab12") && !muted(1, "cd34"));
         assert!(muted(2, "ab12") && muted(2, "cd34"));
         assert!(!muted(3, "ab12"));
-        let shown = lane(2);
-        let is_meant = move |mute: &CollisionMute| mute.lane == shown;
-        assert_eq!(again.unmute(is_meant.clone()).await.expect("saved"), 1);
-        assert_eq!(again.unmute(is_meant).await.expect("read"), 0);
-        let last = CollisionMutes::open(&path).expect("opened");
-        assert!(last.is_muted(&lane(1), "ab12") && !last.is_muted(&lane(2), "ab12"));
-        assert_eq!((last.of(&lane(1)).len(), last.of(&lane(2)).len()), (1, 0));
+        assert_eq!((again.of(&lane(1)).len(), again.of(&lane(3)).len()), (1, 0));
     }
 }

@@ -85,7 +85,6 @@ pub(super) async fn one(
         @for row in rows.iter().filter(|row| row.name.is_empty()) { p { (shown(&row.text, 500)) } }
         (later_turns::of_lane(&shared, &guest, &lane, &standing))
         @if standing.acts {
-            @if !view.muted.is_empty() { (muted(channel, &guest)) }
             h2 { "Choose" }
             p { "Changes apply from the next message on. The bot announces them in the channel." }
             @for option in &view.options { (choice(option, channel, &guest)) }
@@ -98,18 +97,6 @@ pub(super) async fn one(
         }
     };
     layout::page(&guest, MenuPage::Channels, false, &main)
-}
-
-/// Renders the form that shows the muted warnings about files again.
-fn muted(channel: ChannelId, guest: &SignedIn) -> Markup {
-    html! {
-        h2 { "Muted warnings" }
-        form method="post" action="/channels/warn-again" {
-            (csrf(guest))
-            input type="hidden" name="channel" value=(channel);
-            button type="submit" { "Show all warnings about files again" }
-        }
-    }
 }
 
 fn choice(option: &SettingOption, channel: ChannelId, guest: &SignedIn) -> Markup {
@@ -237,35 +224,6 @@ pub(super) async fn reset(
             let did = "began a new conversation here.";
             let _ = shared.api.post_action(Some(channel), &visitor.name, did).await;
             "The next message begins a new conversation.".to_owned()
-        }
-    };
-    go(&guest, &path(channel), notice)
-}
-
-/// Shows the muted warnings about files of a channel again.
-pub(super) async fn warn_again(
-    State(shared): State<Arc<DashboardState>>,
-    sent: SubmittedForm,
-) -> Response {
-    let SubmittedForm { guest, fields } = sent;
-    let (lane, channel) = match meant(&shared, &guest, &fields).await {
-        Ok(meant) => meant,
-        Err((path, why)) => return go(&guest, &path, why),
-    };
-    let notice = match shared.services.mutes.show_all(&lane).await {
-        Err(refusal) => refusal.to_string(),
-        Ok(false) => "No warnings are muted here.".to_owned(),
-        Ok(true) => {
-            let visitor = &guest.session.visitor;
-            tracing::info!(user = visitor.user.to_field(), %lane, "a user took muted warnings back from the dashboard");
-            AuditEntry::new(AuditKind::DashboardAction)
-                .by(Some(visitor.user), Some(&visitor.name))
-                .in_lane(&lane)
-                .with("action", "warn-again")
-                .note();
-            let did = "had all warnings about files shown here again.";
-            let _ = shared.api.post_action(Some(channel), &visitor.name, did).await;
-            "Warnings about files are shown there again.".to_owned()
         }
     };
     go(&guest, &path(channel), notice)

@@ -361,7 +361,6 @@ fn router(shared: Arc<DashboardState>) -> Router {
         .route("/channels/{channel}", get(channels::one))
         .route("/channels/choose", post(channels::choose))
         .route("/channels/reset", post(channels::reset))
-        .route("/channels/warn-again", post(channels::warn_again))
         .route("/costs", get(costs::page))
         .route("/costs.csv", get(costs::csv))
         .route("/components", get(components::page))

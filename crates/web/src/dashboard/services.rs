@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use aetheel_dispatch::{
     BackendControl, Budgets, ClaimDesk, Conversations, Dispatcher, Intake, LaterTurns, Observer,
-    Questions, Rollouts, Settings, TurnHistory, Turns, Waits, WarningMutes,
+    Questions, Rollouts, Settings, TurnHistory, Turns, Waits,
 };
 
 pub(super) struct DashboardServices {
@@ -21,7 +21,6 @@ pub(super) struct DashboardServices {
     pub(super) budgets: Budgets,
     pub(super) waits: Waits,
     pub(super) later_turns: LaterTurns,
-    pub(super) mutes: WarningMutes,
 }
 
 impl DashboardServices {
@@ -40,7 +39,6 @@ impl DashboardServices {
             budgets: dispatcher.budgets.clone(),
             waits: dispatcher.waits.clone(),
             later_turns: dispatcher.later_turns.clone(),
-            mutes: dispatcher.mutes.clone(),
         }
     }
 }
