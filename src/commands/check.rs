@@ -9,9 +9,9 @@ use crate::finding::Finding;
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{Description, PreparedStart, Purpose, StartRefusal};
 use crate::terminal::{self, Verbosity, fail, line};
+use crate::workspace;
 use aetheel_model::choice::LogFormat;
 use aetheel_runtime::log;
-use crate::workspace;
 
 const NO_TOKEN: &str =
     "DISCORD_BOT_TOKEN is not set: `aetheel console` works, `aetheel run` would not";

@@ -28,6 +28,7 @@ mod upgrade;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
+use self::backend::compare;
 use self::backend::rollout::RolloutAction;
 pub use self::completing::complete;
 use self::listing::BackendListing;
@@ -149,10 +150,8 @@ pub fn run(cli: Cli) -> u8 {
         }),
         CliCommand::Backend(BackendCommand::Compare { common, recordings, most, json }) => {
             with_settings(&common, None, |settings| {
-                let options = backend::compare::CompareOptions { recordings, most, json };
-                if_sound_without_caps(settings, |settings| {
-                    block_on(backend::compare::run(settings, options))
-                })
+                let options = compare::CompareOptions { recordings, most, json };
+                if_sound_but_caps(settings, |settings| block_on(compare::run(settings, options)))
             })
         }
         CliCommand::Backend(BackendCommand::Dev {
@@ -241,9 +240,7 @@ pub fn run(cli: Cli) -> u8 {
                 _ => costs::CostsFormat::Tables,
             };
             with_console_settings(&common, None, |settings| {
-                if_sound_without_caps(settings, |settings| {
-                    block_on(costs::run(settings, days, form))
-                })
+                if_sound_but_caps(settings, |settings| block_on(costs::run(settings, days, form)))
             })
         }
         CliCommand::Audit(command) => {
@@ -328,7 +325,7 @@ fn if_sound(settings: OperatorSettings, run: impl FnOnce(OperatorSettings) -> u8
 }
 
 /// Like [`if_sound`], but only warns about faults of caps, for commands that read finished turns.
-fn if_sound_without_caps(
+fn if_sound_but_caps(
     mut settings: OperatorSettings,
     run: impl FnOnce(OperatorSettings) -> u8,
 ) -> u8 {

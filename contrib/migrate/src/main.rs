@@ -32,7 +32,6 @@ use self::imported::ImportedConfig;
 use self::plan::MigrationPlan;
 use self::secrets::redact_likely_secrets;
 use self::source::SourceFolder;
-use crate::terminal_prompt::TerminalPrompt;
 
 /// Largest number of lines of a file that are shown.
 const MAX_SHOWN_LINES: usize = 400;

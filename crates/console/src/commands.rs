@@ -61,7 +61,8 @@ impl TypedCommand {
                 {
                     return with(action, argument, value);
                 }
-                let first = known.first().map_or("", |argument| argument.name);
+                let first = known.first().filter(|_| !rest.is_empty());
+                let first = first.map_or("", |argument| argument.name);
                 match rest.rsplit_once(" for ").filter(|_| action == CommandAction::Claim) {
                     Some((paths, time)) => {
                         let mut command = with(action, first, paths)?;
@@ -127,6 +128,7 @@ mod tests {
             ("/thinking  LOW ", CommandAction::Settings, &[("thinking", "LOW")]),
             ("/model", CommandAction::Settings, &[("model", "")]),
             ("/ping", CommandAction::Status, &[("check", "")]),
+            ("/status", CommandAction::Status, &[("", "")]),
             ("/sessions ab12", CommandAction::Sessions, &[("resume", "ab12")]),
             ("/sessions fork ab12", CommandAction::Sessions, &[("fork", "ab12")]),
             ("/project two words", CommandAction::Project, &[("directory", "two words")]),

@@ -11,8 +11,6 @@ use tokio::time::{Instant, timeout_at};
 
 use super::open::KitError;
 use crate::cli::exit;
-use aetheel_settings::Config;
-use aetheel_model::choice::LogFormat;
 use crate::disk::read_ordinary;
 use crate::kit;
 use crate::plain::{counted, with_causes};
@@ -24,7 +22,10 @@ use crate::turn::Backends;
 use crate::turn::comparison::{CompareError, TurnDifference, compare_recorded};
 use crate::turn::recording::{MAX_READ_BYTES, ParsedRecording, newest, open_turns};
 use crate::workspace::Components;
-use crate::{progress, telemetry, terminal};
+use crate::{progress, terminal};
+use aetheel_runtime::log;
+use aetheel_model::choice::LogFormat;
+use aetheel_settings::Config;
 
 /// Time limit for all recordings.
 const ALL_TIMEOUT: Duration = Duration::from_secs(80);
@@ -112,7 +113,7 @@ enum SkipReason {
 pub(in crate::commands) async fn run(settings: OperatorSettings, options: CompareOptions) -> u8 {
     let OperatorSettings { config, variables, redactor, .. } = settings;
     let level = terminal::command_log_level();
-    if let Err(fault) = telemetry::start(LogFormat::Human, level, redactor.clone()) {
+    if let Err(fault) = log::start(LogFormat::Human, level, redactor.clone()) {
         print_stderr(&format!("error: {fault}"));
         return exit::CONFIG;
     }

@@ -18,12 +18,6 @@ use crate::status::Observer;
 use crate::status::backends::{BackendControl, PingError};
 use crate::status::render::{StatusRow, queue_rows, status_rows};
 use aetheel_model::audit::{AuditEntry, AuditKind};
-<<<<<<< ours
-use aetheel_runtime::clock::Clock;
-||||||| base
-use aetheel_model::clock::Clock;
-=======
->>>>>>> theirs
 use aetheel_model::event::Lane;
 use aetheel_runtime::clock::Clock;
 
