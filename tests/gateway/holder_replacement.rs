@@ -13,7 +13,7 @@ use crate::support::program::{Installation, Program, built};
 /// Speaks the protocol of the demo agent, Claude Code or ACP, depending on its arguments. It
 /// records each prompt in the file `asked`. It answers `until NAME` in two halves, the second one
 /// when the file NAME exists.
-const AGENT: &str = r#"#!/usr/bin/env python3
+pub(super) const AGENT: &str = r#"#!/usr/bin/env python3
 import json, os, re, sys, time
 if '--version' in sys.argv:
     print('aetheel demo-agent 0.1.0' if 'demo-agent' in sys.argv else '2.1.197 (Claude Code)')
@@ -88,7 +88,7 @@ demo() if 'demo-agent' in sys.argv else acp() if 'acp' in sys.argv else claude()
 
 /// Which turns share an agent.
 #[derive(Clone, Copy, Debug)]
-enum Shared {
+pub(super) enum Shared {
     Turn,
     Session,
     Link,
@@ -188,7 +188,7 @@ async fn upgraded(installation: &Installation, mut bot: Program) -> Program {
     next
 }
 
-fn with_agent(local: &LocalDiscord, shared: Shared) -> Installation {
+pub(super) fn with_agent(local: &LocalDiscord, shared: Shared) -> Installation {
     let installation = installed(local)
         .with("AGENT_HOLDER", "require")
         .with("AGENT_HOLD_SECONDS", "60")

@@ -29,6 +29,7 @@ mod delivery;
 mod doctor;
 mod drift;
 mod editing;
+mod ended_agents;
 mod failures;
 mod faults;
 mod files;

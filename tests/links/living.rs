@@ -107,7 +107,15 @@ async fn a_forgotten_conversation_on_a_shared_agent_gets_another_session_there()
 
 #[tokio::test]
 async fn a_turn_given_to_an_agent_that_was_ending_counts_as_orphaned() {
-    for (says, orphaned) in [(false, true), (true, false)] {
+    for (exit, says, orphaned) in [
+        (Exit::Code(0), false, true),
+        (Exit::Code(0), true, false),
+        (Exit::Signal(15), false, true),
+        (Exit::Signal(15), true, false),
+        (Exit::Code(143), false, true),
+        (Exit::Code(1), false, false),
+        (Exit::Signal(11), false, false),
+    ] {
         let bench = Bench::new(
             "session",
             |_| {},
@@ -120,7 +128,7 @@ async fn a_turn_given_to_an_agent_that_was_ending_counts_as_orphaned() {
                         if says {
                             lasting.agent.say(&[&format!("{session} {turn} text Well")]).await;
                         }
-                        return lasting.agent.exit(Exit::Code(0), "").await;
+                        return lasting.agent.exit(exit, "").await;
                     }
                     lasting.answer(&session, &turn, &text).await;
                 }
@@ -128,7 +136,7 @@ async fn a_turn_given_to_an_agent_that_was_ending_counts_as_orphaned() {
         );
         let first = bench.turn(7, None, "one").await;
         let late = bench.turn(7, Some(native(&first)), "late").await;
-        assert_eq!(late.orphaned, orphaned, "it prints something: {says}");
+        assert_eq!(late.orphaned, orphaned, "{exit:?}, it prints something: {says}");
         let silent = bench.turn(8, None, "late").await;
         assert!(!silent.orphaned, "an agent that was started for the turn has failed");
     }

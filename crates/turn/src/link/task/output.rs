@@ -13,6 +13,9 @@ use aetheel_model::agent::{
 };
 use aetheel_runtime::figures;
 
+/// The signals by which somebody asks a process to end: HUP, INT and TERM.
+const ENDING_SIGNALS: [u32; 3] = [1, 2, 15];
+
 impl LinkTask {
     /// Handles an event of a process, and further events that have already arrived.
     pub(super) fn process_event(&mut self, proc: ProcKey, mut event: ProcessEvent) {
@@ -72,12 +75,13 @@ impl LinkTask {
         self.turns.report_all(|| LinkReport::AgentFailed(failure.clone()));
         self.turns.report_all(|| LinkReport::Stderr(stderr_tail.to_owned()));
         match how {
-            // A long-lived agent was already exiting when the prompt arrived, and never received
-            // it.
-            Exit::Code(0)
-                if !self.is_one_shot()
-                    && !self.processes.any_started()
-                    && !self.state.has_output() =>
+            // Something else had asked the agent to end when the prompt arrived. It never read the
+            // prompt, because an agent that begins to work prints something.
+            how if is_asked_for(how)
+                && !self.is_one_shot()
+                && !self.closing.is_ending()
+                && !self.processes.any_started()
+                && !self.state.has_output() =>
             {
                 self.turns.report_all(|| LinkReport::Orphaned);
             }
@@ -127,6 +131,17 @@ impl LinkTask {
         self.turns.report_all(|| LinkReport::GuestFailed);
         self.turns.withdraw_all();
         self.processes.command_all(&ProcessCommand::CloseStdin);
+    }
+}
+
+/// Returns whether a process ended as it does when it is asked to. Many agents report the signal as
+/// exit code 128 plus its number.
+fn is_asked_for(how: Exit) -> bool {
+    match how {
+        Exit::Code(0) => true,
+        Exit::Code(code) => code > 128 && ENDING_SIGNALS.contains(&(code - 128)),
+        Exit::Signal(signal) => ENDING_SIGNALS.contains(&signal),
+        Exit::Unknown => false,
     }
 }
 
