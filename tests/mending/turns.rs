@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use aetheel::agent::{HostCommand, Input, TurnOutcome};
 use aetheel::kit::mend::LostRecording;
@@ -16,6 +17,8 @@ use aetheel::turn::recording::{Recorder, RecordingLimits};
 use super::formats::{TURN, with_turn};
 use super::smith::{Bench, case, custody};
 use crate::support::scripted::{ScriptedBackend, done, event, host, spawn, text_event};
+
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// The first round changes a file that it may not change, and tries to leave the folder. The second
 /// one reads the verdict and makes a correct change.
@@ -43,7 +46,10 @@ echo "done"
 "#;
 
 /// Lets a scripted agent mend the gemini backend.
-async fn mended_by(script: &str, rounds: u32) -> (Vec<String>, Result<MendedBackend, MendError>) {
+async fn mended_by(
+    script: &str,
+    (rounds, time): (u32, Duration),
+) -> (Vec<String>, Result<MendedBackend, MendError>) {
     let mut bench = Bench::open("gemini").await;
     let plain = case("gemini", "plain");
     bench.mending.evidence.cases.push(plain.clone());
@@ -54,7 +60,7 @@ async fn mended_by(script: &str, rounds: u32) -> (Vec<String>, Result<MendedBack
     });
     let lost = with_turn(&plain, entries.collect(), 1);
     bench.lose(LostRecording { turn: TURN.to_owned(), case: lost });
-    bench.mending.limits.rounds = rounds;
+    (bench.mending.limits.rounds, bench.mending.limits.time) = (rounds, time);
 
     // Not in /tmp, because the folders of temporary files are granted differently.
     let outside = tempfile::tempdir_in("/var/tmp").unwrap();
@@ -85,12 +91,7 @@ async fn mended_by(script: &str, rounds: u32) -> (Vec<String>, Result<MendedBack
         hidden: vec![at("config"), at("recordings")],
         ..ReachPolicy::default()
     });
-    let limits = RecordingLimits {
-        bytes: 1 << 30,
-        age: std::time::Duration::from_secs(3600),
-        lost_bytes: 1 << 20,
-        lost_age: std::time::Duration::from_secs(3600),
-    };
+    let limits = RecordingLimits { bytes: 1 << 30, age: HOUR, lost_bytes: 1 << 20, lost_age: HOUR };
     let agent = MendingAgent {
         backend: Arc::new(backend),
         host,
@@ -111,7 +112,7 @@ async fn mended_by(script: &str, rounds: u32) -> (Vec<String>, Result<MendedBack
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_change_is_explained_to_the_agent_which_can_write_nowhere_else() {
-    let (said, mended) = mended_by(AGENT, 3).await;
+    let (said, mended) = mended_by(AGENT, (3, HOUR)).await;
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(said[0].starts_with("first try: `Cargo.toml` was changed"), "{said:?}");
     let mended = mended.unwrap();
@@ -123,9 +124,18 @@ async fn a_refused_change_is_explained_to_the_agent_which_can_write_nowhere_else
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_rounds_are_limited() {
-    let (said, mended) = mended_by("#!/bin/sh\ncat > /dev/null\necho done\n", 2).await;
+    let (said, mended) = mended_by("#!/bin/sh\ncat > /dev/null\necho done\n", (2, HOUR)).await;
     assert_eq!(said.len(), 2, "{said:?}");
     let error = mended.unwrap_err().to_string();
     assert!(error.contains("no change was accepted in 2 rounds"), "{error}");
     assert!(error.contains("no source of the backend was changed"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_time_of_the_rounds_is_limited() {
+    let sleeps = mended_by("#!/bin/sh\nexec sleep 3600\n", (2, Duration::from_secs(1)));
+    let (said, mended) = tokio::time::timeout(HOUR / 30, sleeps).await.expect("it ends");
+    assert_eq!(said.len(), 0, "{said:?}");
+    let error = mended.unwrap_err().to_string();
+    assert!(error.contains("the limit of time was reached"), "{error}");
 }
