@@ -55,7 +55,7 @@ pub use launch::{
     AgentProcess, Launch, LaunchError, Launcher, OutputLine, ProcessCommand, ProcessEvent,
     SurvivingProcess, Survivor,
 };
-pub use link::{OnUnknown, RebuildError, UnknownOutput, UnsolicitedTurn};
+pub use link::{HOST_ASK, OnUnknown, RebuildError, UnknownOutput, UnsolicitedTurn};
 pub use links::{ContinuedTurn, ContinuedTurns, FinishedTurnSlot, Links, QueryError};
 pub use observers::{NoObservers, TurnObservers};
 pub use plan::{ARGUMENT_LIMIT, PlanFault};

@@ -13,6 +13,7 @@ use aetheel_model::agent::{
     Action, AgentEventKind, AskAnswer, Chunk, Descriptor, HostCommand, Input, PutFile, Spawn,
 };
 use aetheel_store::workspace::SessionId;
+use aetheel_turn::HOST_ASK;
 
 /// Maximum size of the sample of unrecognised output, in bytes.
 const MAX_SAMPLE: usize = 2 << 10;
@@ -20,8 +21,6 @@ const MAX_SAMPLE: usize = 2 << 10;
 const MAX_FILE: usize = 1 << 20;
 /// Maximum number of private files of a link.
 const MAX_FILES: usize = 8;
-/// The first key of the host's own asks.
-const FIRST_HOST_ASK: u32 = 0x8000_0000;
 
 pub(super) struct SimulatedHost<'a> {
     pub(super) turns: OpenTurns,
@@ -137,7 +136,7 @@ impl<'a> SimulatedHost<'a> {
             }
             Action::Ask(ask) => {
                 self.running("an ask", (ask.session, ask.turn), report);
-                if ask.ask >= FIRST_HOST_ASK {
+                if ask.ask >= HOST_ASK {
                     let got = format!("an ask with key {:#x}", ask.ask);
                     report.add(Rule::Keys, got, "a key below 0x8000_0000");
                 }

@@ -22,8 +22,9 @@ use aetheel_model::host_tool::HostToolKind;
 
 /// Maximum time for reading a file.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
-/// Marks the keys of the host's own questions. The rest is the key of the call.
-pub(super) const HOST_ASK: AskKey = 0x8000_0000;
+/// Marks the keys of the host's own questions. The rest is the key of the call. A guest uses keys
+/// below it.
+pub const HOST_ASK: AskKey = 0x8000_0000;
 
 /// The calls of a link.
 #[derive(Default)]

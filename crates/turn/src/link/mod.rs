@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 
+pub use self::calls::HOST_ASK;
 pub(super) use self::files::{new_secret, remove as remove_folder};
 pub(super) use self::keepsake::Keepsake;
 pub use self::task::RebuildError;
