@@ -15,25 +15,6 @@
 //! | files | `aetheel-store` |
 //! | running, settings | `aetheel-runtime` `aetheel-settings` |
 //! | data and rules | `aetheel-model` |
-//!
-//! This crate re-exports them under the names that tests and benches use.
-
-pub use aetheel_cluster as cluster;
-pub use aetheel_discord as discord;
-pub use aetheel_dispatch as dispatch;
-pub use aetheel_kit as kit;
-pub use aetheel_model::{
-    access, agent, audit, baseline, budget, event, exit, extension, finding, fold, framing, id,
-    lines, markdown, observed, plain, policy, prompt, queue, redact, schedule, shown_time, split,
-    table,
-};
-pub use aetheel_otel as otel;
-pub use aetheel_process as process;
-pub use aetheel_registry as registry;
-pub use aetheel_store::{disk, workspace};
-pub use aetheel_turn as turn;
-pub use aetheel_wasm as backend;
-pub use aetheel_web as web;
 
 pub mod agents;
 pub mod app;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::kit::summary::Style;
+use aetheel_kit::summary::Style;
 pub use aetheel_runtime::log::faults::{fail, format, log_faults, set_format, warn};
 
 /// Colours the parts of printed results.

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use aetheel::agent::Descriptor;
-use aetheel::agent::descriptor::Credential;
+use aetheel_model::agent::Descriptor;
+use aetheel_model::agent::descriptor::Credential;
 
 /// Prefixes of variables of agents and of their vendors.
 const PREFIXES: [&str; 8] =
@@ -56,7 +56,7 @@ impl Forbidden {
         let mut all = Self::default();
         all.parts.extend(PREFIXES.map(str::to_owned));
         all.parts.extend(LITERALS.map(literal));
-        let kinds: BTreeSet<&str> = aetheel::agent::tool_names().collect();
+        let kinds: BTreeSet<&str> = aetheel_model::agent::tool_names().collect();
         for descriptor in descriptors {
             let flags = descriptor.programs.iter().flat_map(|program| &program.flags);
             // The program has flags of one word, too.
@@ -79,7 +79,7 @@ impl Forbidden {
                 !kinds.contains(name)
                     && (name.contains('_') || name.chars().skip(1).any(char::is_uppercase))
             };
-            let tools = aetheel::agent::declared_names(descriptor).filter(compound);
+            let tools = aetheel_model::agent::declared_names(descriptor).filter(compound);
             all.parts.extend(tools.map(literal));
             // A protocol has the name of its component. The words of a label are names, too.
             if descriptor.takes_profiles() {

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use aetheel::agent::{Action, AgentEvent, HostCommand, Input, Pipe};
-use aetheel::backend::{Engine, Registry, RegistryOptions};
-use aetheel::turn::Backends as _;
-use aetheel::turn::recording::{EntryKind, RecordingEntry};
-use aetheel::turn::replay::{Batches, replay};
+use aetheel_model::agent::{Action, AgentEvent, HostCommand, Input, Pipe};
 use aetheel_model::limits::ResourceLimits;
+use aetheel_turn::Backends as _;
+use aetheel_turn::recording::{EntryKind, RecordingEntry};
+use aetheel_turn::replay::{Batches, replay};
+use aetheel_wasm::{Engine, Registry, RegistryOptions};
 use serde_json::Value;
 
 use crate::support::built;

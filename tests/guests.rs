@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use aetheel::agent::{Action, HostCommand, Input, Safety, Spawn, StartTurn, TimedInput};
-use aetheel::backend::{Engine, Registry, RegistryOptions};
-use aetheel::turn::{Backend, Backends as _};
+use aetheel_model::agent::{Action, HostCommand, Input, Safety, Spawn, StartTurn, TimedInput};
 use aetheel_model::limits::ResourceLimits;
+use aetheel_turn::{Backend, Backends as _};
+use aetheel_wasm::{Engine, Registry, RegistryOptions};
 
 use crate::support::built;
 use crate::support::recordings::{actions, cases, inputs};

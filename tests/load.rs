@@ -4,17 +4,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aetheel::agent::{
+use aetheel_dispatch::Dispatcher;
+use aetheel_model::agent::{
     Action, AgentEvent, AgentEventKind, Exit, Spawn, TextEvent, TurnDone, TurnOutcome,
 };
-use aetheel::backend::{Engine, LoadReport, Registry, RegistryOptions};
-use aetheel::dispatch::Dispatcher;
-use aetheel::process::{Custody, Means};
-use aetheel::queue;
-use aetheel::turn::recording::{ParsedRecording, Recorder};
-use aetheel::turn::{Backends as _, Launcher};
 use aetheel_model::choice::BusyPolicy;
 use aetheel_model::limits::ResourceLimits;
+use aetheel_model::queue;
+use aetheel_process::{Custody, Means};
+use aetheel_turn::recording::{ParsedRecording, Recorder};
+use aetheel_turn::{Backends as _, Launcher};
+use aetheel_wasm::{Engine, LoadReport, Registry, RegistryOptions};
 use tokio::sync::watch;
 
 use crate::support::guests::{EXITED, Wat};

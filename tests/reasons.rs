@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use aetheel::agent::descriptor::StderrNoise;
-use aetheel::agent::{Action, Descriptor, Input, TurnOutcome};
-use aetheel::turn::Ending;
+use aetheel_model::agent::descriptor::StderrNoise;
+use aetheel_model::agent::{Action, Descriptor, Input, TurnOutcome};
+use aetheel_turn::Ending;
 
 use crate::support::recordings::{actions, cases, inputs};
 

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use aetheel::agent::Input;
-use aetheel::backend::{AdmissionError, Engine, LoadReport, Registry, RegistryOptions};
-use aetheel::turn::Backends;
+use aetheel_model::agent::Input;
 use aetheel_model::limits::ResourceLimits;
+use aetheel_turn::Backends;
+use aetheel_wasm::{AdmissionError, Engine, LoadReport, Registry, RegistryOptions};
 use tokio::sync::broadcast::Receiver;
 
 use crate::backend::{prompt, timed, version_told};

@@ -4,10 +4,10 @@
 use std::fs;
 use std::time::Duration;
 
-use aetheel::event::{EventKind, EventOrigin, Lane};
-use aetheel::id::ChannelId;
 use aetheel::sources::Scheduler;
-use aetheel::workspace::Workspace;
+use aetheel_model::event::{EventKind, EventOrigin, Lane};
+use aetheel_model::id::ChannelId;
+use aetheel_store::workspace::Workspace;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use tokio::sync::watch;

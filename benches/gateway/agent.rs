@@ -5,8 +5,8 @@ use std::io::{BufRead as _, Write as _};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use aetheel::agent::{Exit, Pipe};
-use aetheel::turn::{
+use aetheel_model::agent::{Exit, Pipe};
+use aetheel_turn::{
     AgentProcess, Launch, LaunchError, Launcher, OutputLine, ProcessCommand, ProcessEvent,
 };
 use async_trait::async_trait;

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use aetheel::backend::{ComponentBackend, Engine, Registry, RegistryOptions};
 use aetheel_model::limits::ResourceLimits;
+use aetheel_wasm::{ComponentBackend, Engine, Registry, RegistryOptions};
 
 use crate::component;
 

@@ -4,21 +4,21 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use aetheel::agent::descriptor::Feature;
-use aetheel::agent::{AllowedTools, Descriptor};
-use aetheel::backend::ComponentBackend;
-use aetheel::discord::{Discord, DiscordOptions, TimeLimits};
-use aetheel::dispatch::{Choices, Dispatcher, DispatcherDeps};
-use aetheel::event::{EventKind, EventOrigin, Lane, NewEvent};
-use aetheel::id::{ChannelId, MessageId};
-use aetheel::queue::QueueLimits;
-use aetheel::redact::Redactor;
-use aetheel::turn::recording::{Recorder, RecordingLimits};
-use aetheel::turn::{Backend, Backends, Generation, Guest, GuestFailure, Host};
-use aetheel::workspace::Workspace;
+use aetheel_discord::{Discord, DiscordOptions, TimeLimits};
+use aetheel_dispatch::{Choices, Dispatcher, DispatcherDeps};
 use aetheel_model::access::AllowLists;
+use aetheel_model::agent::descriptor::Feature;
+use aetheel_model::agent::{AllowedTools, Descriptor};
 use aetheel_model::choice::BusyPolicy;
+use aetheel_model::event::{EventKind, EventOrigin, Lane, NewEvent};
+use aetheel_model::id::{ChannelId, MessageId};
 use aetheel_model::limits::ResourceLimits as Bounds;
+use aetheel_model::queue::QueueLimits;
+use aetheel_model::redact::Redactor;
+use aetheel_store::workspace::Workspace;
+use aetheel_turn::recording::{Recorder, RecordingLimits};
+use aetheel_turn::{Backend, Backends, Generation, Guest, GuestFailure, Host};
+use aetheel_wasm::ComponentBackend;
 use async_trait::async_trait;
 use tempfile::TempDir;
 
@@ -78,7 +78,7 @@ impl Bot {
                 safety: settings.safety,
                 mode: settings.mode,
                 allowed_tools: AllowedTools::All,
-                policy_allow: aetheel::policy::PolicyCeiling::All,
+                policy_allow: aetheel_model::policy::PolicyCeiling::All,
                 host_tools: Vec::new(),
                 recap_on_switch: true,
                 waits_for_limits: true,
@@ -100,8 +100,8 @@ impl Bot {
             },
             host: Host { max_idle_links: 1_000, ..host(&at("workspace")) },
             backends: Arc::new(backend),
-            policies: Arc::new(aetheel::turn::NoPolicies),
-            observers: Arc::new(aetheel::turn::NoObservers),
+            policies: Arc::new(aetheel_turn::NoPolicies),
+            observers: Arc::new(aetheel_turn::NoObservers),
             launcher: Arc::new(agents),
             outlet: Arc::new(discord),
             router: None,

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
-use aetheel::turn::{Agents, Host, ToolLimits};
 use aetheel_model::limits::ResourceLimits;
+use aetheel_turn::{Agents, Host, ToolLimits};
 
 /// Returns the host as `aetheel run` configures it without any settings, with this working
 /// directory.

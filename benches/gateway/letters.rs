@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use aetheel::cluster::{Cluster, ClusterMessage, NodeOptions};
+use aetheel_cluster::{Cluster, ClusterMessage, NodeOptions};
 
 use crate::postgres::Postgres;
 use crate::report::{figure, part, spread};

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use aetheel::agent::descriptor::LinkSharing;
-use aetheel::turn::Backend as _;
+use aetheel_model::agent::descriptor::LinkSharing;
+use aetheel_turn::Backend as _;
 
 use crate::backends::{BACKENDS, named};
 use crate::talk::{Pool, Talk};

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use aetheel::agent::{Input, TimedInput};
-use aetheel::backend::ComponentBackend;
-use aetheel::turn::Guest as _;
+use aetheel_model::agent::{Input, TimedInput};
+use aetheel_turn::Guest as _;
+use aetheel_wasm::ComponentBackend;
 
 use crate::backends::{BACKENDS, Measured, load};
 use crate::recordings::{cases, inputs};

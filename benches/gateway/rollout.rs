@@ -10,10 +10,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aetheel::backend::LoadReport;
-use aetheel::process::{Custody, Means};
-use aetheel::turn::Backends as _;
 use aetheel_model::rollout::Rollout;
+use aetheel_process::{Custody, Means};
+use aetheel_turn::Backends as _;
+use aetheel_wasm::LoadReport;
 
 use crate::cpu::Used;
 use crate::program::Home;

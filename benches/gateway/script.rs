@@ -5,10 +5,10 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use aetheel::agent::descriptor::LinkSharing;
-use aetheel::agent::{Action, AgentEventKind, Chunk, HostCommand, Input, Pipe, StartTurn};
-use aetheel::backend::ComponentBackend;
-use aetheel::turn::{Backend as _, Guest as _};
+use aetheel_model::agent::descriptor::LinkSharing;
+use aetheel_model::agent::{Action, AgentEventKind, Chunk, HostCommand, Input, Pipe, StartTurn};
+use aetheel_turn::{Backend as _, Guest as _};
+use aetheel_wasm::ComponentBackend;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

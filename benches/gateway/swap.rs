@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use aetheel::backend::{Engine, LoadReport, Registry, RegistryOptions};
 use aetheel_model::limits::ResourceLimits;
+use aetheel_wasm::{Engine, LoadReport, Registry, RegistryOptions};
 
 use crate::{component, report};
 
@@ -37,7 +37,7 @@ pub async fn measure() {
                 match news.recv().await.unwrap() {
                     LoadReport::Loaded { took, .. } => break took,
                     LoadReport::Refused { reason, .. } => {
-                        panic!("{}", aetheel::plain::with_causes(&*reason))
+                        panic!("{}", aetheel_model::plain::with_causes(&*reason))
                     }
                     LoadReport::Unchanged { .. }
                     | LoadReport::Vanished { .. }

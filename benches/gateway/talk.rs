@@ -4,17 +4,17 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use aetheel::agent::{AgentEventKind, Ask, AskKey, StartTurn, TurnSettings};
-use aetheel::backend::ComponentBackend;
-use aetheel::event::Lane;
-use aetheel::fold::Transcript;
-use aetheel::id::ChannelId;
-use aetheel::process::{Custody, Means};
-use aetheel::redact::Redactor;
-use aetheel::turn::recording::{self, Recorder};
-use aetheel::turn::{
+use aetheel_model::agent::{AgentEventKind, Ask, AskKey, StartTurn, TurnSettings};
+use aetheel_model::event::Lane;
+use aetheel_model::fold::Transcript;
+use aetheel_model::id::ChannelId;
+use aetheel_model::redact::Redactor;
+use aetheel_process::{Custody, Means};
+use aetheel_turn::recording::{self, Recorder};
+use aetheel_turn::{
     Answerer, AskCloseReason, Audience, Ending, Host, Launcher, Links, TurnRequest, run,
 };
+use aetheel_wasm::ComponentBackend;
 use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use aetheel::audit::{self, AuditEntry, AuditSink};
-use aetheel::redact::Redactor;
-use aetheel::workspace::AuditLog;
+use aetheel_model::audit::{self, AuditEntry, AuditSink};
+use aetheel_model::redact::Redactor;
+use aetheel_store::workspace::AuditLog;
 
 use crate::cpu::Used;
 use crate::program::Home;

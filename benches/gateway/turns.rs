@@ -8,24 +8,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use aetheel::agent::{AgentEventKind, AllowedTools, Mode, Safety};
-use aetheel::backend::{Engine, Registry, RegistryOptions};
-use aetheel::dispatch::{
+use aetheel_dispatch::{
     Choices, DeliveryError, Dispatcher, DispatcherDeps, OpenQuestion, Outlet, QuestionDismissal,
     Reply, Settlement, TurnAnswer,
 };
-use aetheel::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
-use aetheel::fold::Transcript;
-use aetheel::id::{ChannelId, MessageId};
-use aetheel::process::{Custody, Means};
-use aetheel::queue::QueueLimits;
-use aetheel::redact::Redactor;
-use aetheel::turn::recording::{Recorder, RecordingLimits};
-use aetheel::turn::{Agents, Host, Launcher};
-use aetheel::workspace::{Components, Workspace};
+use aetheel_model::agent::{AgentEventKind, AllowedTools, Mode, Safety};
 use aetheel_model::choice::BusyPolicy;
+use aetheel_model::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
+use aetheel_model::fold::Transcript;
+use aetheel_model::id::{ChannelId, MessageId};
 use aetheel_model::limits::ResourceLimits as Bounds;
+use aetheel_model::queue::QueueLimits;
+use aetheel_model::redact::Redactor;
 use aetheel_model::rollout::Rollout;
+use aetheel_process::{Custody, Means};
+use aetheel_store::workspace::{Components, Workspace};
+use aetheel_turn::recording::{Recorder, RecordingLimits};
+use aetheel_turn::{Agents, Host, Launcher};
+use aetheel_wasm::{Engine, Registry, RegistryOptions};
 use async_trait::async_trait;
 
 use crate::backends::{load, named};
@@ -236,7 +236,7 @@ impl Gateway {
                 safety: Safety::Default,
                 mode: Mode::Build,
                 allowed_tools: AllowedTools::All,
-                policy_allow: aetheel::policy::PolicyCeiling::All,
+                policy_allow: aetheel_model::policy::PolicyCeiling::All,
                 host_tools: Vec::new(),
                 recap_on_switch: true,
                 waits_for_limits: true,
@@ -269,8 +269,8 @@ impl Gateway {
             outlet: Arc::new(Counter(failed.clone())),
             workspace,
             router: None,
-            policies: Arc::new(aetheel::turn::NoPolicies),
-            observers: Arc::new(aetheel::turn::NoObservers),
+            policies: Arc::new(aetheel_turn::NoPolicies),
+            observers: Arc::new(aetheel_turn::NoObservers),
             unwatched_agents: false,
             journal,
             recorder: Recorder::new(

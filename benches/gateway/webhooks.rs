@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use aetheel::web::webhooks::{Definitions, WebhookDeps, WebhookListener};
-use aetheel::workspace::{WebhookFile, Workspace};
+use aetheel_store::workspace::{WebhookFile, Workspace};
+use aetheel_web::webhooks::{Definitions, WebhookDeps, WebhookListener};
 
 use crate::caller::Call;
 use crate::program::Home;

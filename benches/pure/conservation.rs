@@ -2,12 +2,12 @@
 //! end of a turn: of a readable one, of one that is still learned from, and of one that lost its
 //! answer. `parse` is for comparison: `serde_json` parses the same lines.
 
-use aetheel::agent::{
+use aetheel_model::agent::{
     Action, AgentEvent, AgentEventKind, AgentLine, HostCommand, Input, Pipe, Safety, StartTurn,
     TextEvent,
 };
-use aetheel::baseline::Baseline;
-use aetheel::turn::conservation::OutputLedger;
+use aetheel_model::baseline::Baseline;
+use aetheel_turn::conservation::OutputLedger;
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use serde_json::Value;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use aetheel::event::EventKind;
+use aetheel_model::event::EventKind;
 use aetheel_runtime::figures::{self, CallTimer, EventOutcome};
 use divan::Bencher;
 use metrics_exporter_prometheus::PrometheusBuilder;

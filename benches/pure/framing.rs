@@ -1,6 +1,6 @@
 //! The speed at which output is split into lines.
 
-use aetheel::lines::LineSplitter;
+use aetheel_model::lines::LineSplitter;
 use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
 

@@ -3,10 +3,10 @@
 use std::fs::File;
 use std::io::Write as _;
 
-use aetheel::agent::{Action, AgentEvent, AgentEventKind, AgentLine, Input, Pipe, TextEvent};
-use aetheel::fold::Transcript;
-use aetheel::kit::step_viewer::{TurnSteps, replay_actions};
-use aetheel::turn::recording::{EntryKind, FORMAT, Header, RecordingEntry};
+use aetheel_kit::step_viewer::{TurnSteps, replay_actions};
+use aetheel_model::agent::{Action, AgentEvent, AgentEventKind, AgentLine, Input, Pipe, TextEvent};
+use aetheel_model::fold::Transcript;
+use aetheel_turn::recording::{EntryKind, FORMAT, Header, RecordingEntry};
 use divan::{Bencher, black_box};
 
 /// Bytes of the recording.

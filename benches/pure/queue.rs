@@ -1,9 +1,9 @@
 //! Throughput of the queue. The goal is at least 100,000 events per second.
 
-use aetheel::event::{EventKind, EventOrigin, Lane, NewEvent};
-use aetheel::id::{ChannelId, MessageId};
-use aetheel::queue::{Queue, QueueLimits};
 use aetheel_model::choice::BusyPolicy;
+use aetheel_model::event::{EventKind, EventOrigin, Lane, NewEvent};
+use aetheel_model::id::{ChannelId, MessageId};
+use aetheel_model::queue::{Queue, QueueLimits};
 use divan::Bencher;
 use divan::counter::ItemsCount;
 

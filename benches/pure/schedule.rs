@@ -1,7 +1,7 @@
 //! The cost of checking the clock with many heartbeats and cron jobs.
 
-use aetheel::event::Lane;
-use aetheel::schedule::{Cron, MissedPolicy, Rhythm, ScheduleEntry, Timetable};
+use aetheel_model::event::Lane;
+use aetheel_model::schedule::{Cron, MissedPolicy, Rhythm, ScheduleEntry, Timetable};
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 use jiff::tz::TimeZone;

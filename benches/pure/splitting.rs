@@ -1,6 +1,6 @@
 //! The speed at which an answer is split into messages of 2000 characters.
 
-use aetheel::split::split;
+use aetheel_model::split::split;
 use divan::counter::BytesCount;
 use divan::{Bencher, black_box};
 

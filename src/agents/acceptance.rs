@@ -11,11 +11,11 @@ use std::sync::Arc;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::agents::AgentRegistry;
-use crate::backend::{AdmissionError, LoadReport, RequestedCapabilities};
-use crate::discord::OfferHandler;
-use crate::dispatch::{Notice, Offer, OfferEffect, OfferRefusal, Outlet, Person};
-use crate::plain::with_causes;
-use crate::workspace::BackendFile;
+use aetheel_discord::OfferHandler;
+use aetheel_dispatch::{Notice, Offer, OfferEffect, OfferRefusal, Outlet, Person};
+use aetheel_model::plain::with_causes;
+use aetheel_store::workspace::BackendFile;
+use aetheel_wasm::{AdmissionError, LoadReport, RequestedCapabilities};
 
 /// Prefix of the ids of offers. An offer is a button below a notice.
 const PREFIX: &str = "approve-";
@@ -113,7 +113,7 @@ impl Acceptance {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::Descriptor;
+    use aetheel_model::agent::Descriptor;
 
     #[test]
     fn an_offers_id_identifies_the_capabilities_and_the_backend() {

@@ -2,10 +2,10 @@
 //! Tested by `tests/gateway/accounts.rs`.
 
 use super::AgentRegistry;
-use crate::agent::Descriptor;
-use crate::agent::descriptor::{Credential, DescriptorError, Feature, OneShot};
-use crate::turn::Backends as _;
-use crate::workspace::Account;
+use aetheel_model::agent::Descriptor;
+use aetheel_model::agent::descriptor::{Credential, DescriptorError, Feature, OneShot};
+use aetheel_store::workspace::Account;
+use aetheel_turn::Backends as _;
 
 impl AgentRegistry {
     /// Returns the account that makes a backend of this name, with the number of its changes since

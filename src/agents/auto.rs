@@ -1,9 +1,9 @@
 //! `AGENT_BACKEND=auto`: detects the default backend at the start.
 
 use crate::agents::{AgentRegistry, is_demo};
-use crate::finding::Finding;
-use crate::turn::Backends as _;
+use aetheel_model::finding::Finding;
 use aetheel_settings::AUTO;
+use aetheel_turn::Backends as _;
 
 /// Result of the detection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -108,7 +108,7 @@ fn in_order(mut candidates: Vec<AutoCandidate>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::Descriptor;
+    use aetheel_model::agent::Descriptor;
 
     fn candidate(name: &str, rank: Option<u32>) -> AutoCandidate {
         AutoCandidate { name: name.to_owned(), is_profile: false, rank }

@@ -8,12 +8,12 @@ use async_trait::async_trait;
 use sha2::{Digest as _, Sha256};
 
 use super::accounts;
-use crate::agent::Descriptor;
-use crate::agent::descriptor::{DescriptorError, LinkSharing, OneShot};
-use crate::plain::hex;
-use crate::turn::{Backend, Generation, Guest, GuestFailure};
-use crate::workspace::{Account, Profile};
+use aetheel_model::agent::Descriptor;
+use aetheel_model::agent::descriptor::{DescriptorError, LinkSharing, OneShot};
+use aetheel_model::plain::hex;
 use aetheel_settings::RunMode;
+use aetheel_store::workspace::{Account, Profile};
+use aetheel_turn::{Backend, Generation, Guest, GuestFailure};
 
 /// A component whose descriptor, generation and options include the operator's choices.
 pub(super) struct ConfiguredBackend {
@@ -151,8 +151,8 @@ pub(super) fn resolve_run(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::descriptor::Feature;
-    use crate::workspace::Profiles;
+    use aetheel_model::agent::descriptor::Feature;
+    use aetheel_store::workspace::Profiles;
 
     struct Plain(Descriptor, Generation);
 

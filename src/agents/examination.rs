@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::findings::{Examiner, Findings};
 use super::{AgentRegistry, BackendVariant};
-use crate::disk::Stamp;
-use crate::turn::{Backends as _, InstalledAgent};
+use aetheel_store::disk::Stamp;
+use aetheel_turn::{Backends as _, InstalledAgent};
 
 impl AgentRegistry {
     /// Inspects a backend's agent without starting it. Returns `None` for an unknown backend.

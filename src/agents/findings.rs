@@ -7,13 +7,13 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::agent::descriptor::{Credential, Feature};
-use crate::agent::{AllowedTools, Descriptor, Mode};
-use crate::finding::{Finding, FindingLevel};
-use crate::plain::{one_line, with_causes};
-use crate::process::{Custody, ProbeError, ProgramError, find_program};
-use crate::turn::ReachPolicy;
+use aetheel_model::agent::descriptor::{Credential, Feature};
+use aetheel_model::agent::{AllowedTools, Descriptor, Mode};
+use aetheel_model::finding::{Finding, FindingLevel};
+use aetheel_model::plain::{one_line, with_causes};
+use aetheel_process::{Custody, ProbeError, ProgramError, find_program};
 use aetheel_settings::Config;
+use aetheel_turn::ReachPolicy;
 
 /// Time limit for a program to print its version; `QUERY_TIMEOUT_MS` if that is less. Some programs
 /// take seconds on a busy machine.
@@ -149,7 +149,7 @@ impl Examiner {
             let environment = self
                 .variables
                 .iter()
-                .filter(|(name, _)| crate::turn::BASE_VARIABLES.contains(&name.as_str()));
+                .filter(|(name, _)| aetheel_turn::BASE_VARIABLES.contains(&name.as_str()));
             let environment =
                 environment.map(|(name, value)| (name.clone(), value.clone())).collect();
             let seen = descriptor.environment.seen_by_agent(&self.variables);

@@ -30,12 +30,12 @@ use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::task::JoinSet;
 
-use crate::backend::{LoadReport, Registry};
-use crate::dispatch::{Notice, Outlet};
-use crate::turn::{Agents, Backend, Backends};
-use crate::workspace::{
+use aetheel_dispatch::{Notice, Outlet};
+use aetheel_store::workspace::{
     Account, FileError, LiveFolder, Profile, ProfileFile, RolloutNote, RolloutNotes,
 };
+use aetheel_turn::{Agents, Backend, Backends};
+use aetheel_wasm::{LoadReport, Registry};
 use configured::{ConfiguredBackend, OperatorChoice};
 use findings::{Examiner, Findings, ProgramLocation};
 use options::OptionChoices;

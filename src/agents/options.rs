@@ -8,8 +8,8 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use serde_json::{Map, Value};
 
-use crate::agent::{Descriptor, options};
-use crate::workspace::{Account, BackendFile, BackendNotes, FileError};
+use aetheel_model::agent::{Descriptor, options};
+use aetheel_store::workspace::{Account, BackendFile, BackendNotes, FileError};
 
 /// The operator's choices from `backends.md`, followed as the file changes.
 pub(super) struct OptionChoices {

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 
-use crate::disk::Stamp;
+use aetheel_store::disk::Stamp;
 
 /// Time without a change after which the replacement of a program counts as complete.
 const SETTLE_TIME: Duration = Duration::from_secs(1);

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::AgentRegistry;
-use crate::id::ChannelId;
-use crate::turn::{Backend, Backends, Generation, RolloutPair, VersionError};
+use aetheel_model::id::ChannelId;
+use aetheel_turn::{Backend, Backends, Generation, RolloutPair, VersionError};
 
 #[async_trait]
 impl Backends for AgentRegistry {

@@ -5,11 +5,11 @@
 use super::accounts;
 use super::findings::is_present;
 use super::{AgentRegistry, BackendVariant};
-use crate::agent::Descriptor;
-use crate::agent::descriptor::{Credential, Feature, LinkSharing, OneShot};
-use crate::finding::Finding;
-use crate::workspace::Account;
+use aetheel_model::agent::Descriptor;
+use aetheel_model::agent::descriptor::{Credential, Feature, LinkSharing, OneShot};
+use aetheel_model::finding::Finding;
 use aetheel_settings::RunMode;
+use aetheel_store::workspace::Account;
 
 impl AgentRegistry {
     /// Returns how a backend is to run: the operator's choice, otherwise once a turn if its agent

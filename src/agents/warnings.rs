@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::AgentRegistry;
 use super::configured;
 use super::options::NoOptions;
-use crate::agent::{declared_names, tool_names};
-use crate::backend::RequestedCapabilities;
-use crate::finding::Finding;
-use crate::turn::{Backend as _, Backends as _};
+use aetheel_model::agent::{declared_names, tool_names};
+use aetheel_model::finding::Finding;
 use aetheel_model::suggest::suggestion;
+use aetheel_turn::{Backend as _, Backends as _};
+use aetheel_wasm::RequestedCapabilities;
 
 impl AgentRegistry {
     /// Returns warnings about unknown backends in `BACKEND_RUN`, and about backends that cannot run

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::audit::{self, AuditEntry, AuditKind};
-use crate::redact::Redactor;
-use crate::turn::Backends;
-use crate::workspace::AuditLog;
+use aetheel_model::audit::{self, AuditEntry, AuditKind};
+use aetheel_model::redact::Redactor;
 use aetheel_settings::Config;
+use aetheel_store::workspace::AuditLog;
+use aetheel_turn::Backends;
 
 /// Time limit for the last entries, because the disk may not respond.
 const FLUSH_LIMIT: Duration = Duration::from_secs(1);

@@ -1,7 +1,7 @@
 //! Lets owners decide about budgets with buttons. Tested by `tests/dispatch/budgets.rs`.
 
-use crate::discord::OfferHandler;
-use crate::dispatch::Budgets;
+use aetheel_discord::OfferHandler;
+use aetheel_dispatch::Budgets;
 
 /// Returns the handler of the buttons in Discord.
 pub(super) fn by_button(budgets: Budgets) -> OfferHandler {

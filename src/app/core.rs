@@ -10,11 +10,11 @@ use super::process::GatewayProcess;
 use super::shutdown::{DELIVERY_GRACE, leave_agents, leave_holder};
 use super::tool_server::ToolService;
 use super::webhooks::WebhookService;
-use crate::dispatch::Dispatcher;
-use crate::process::holder::HeldLauncher;
 use crate::startup::DrainHandle;
-use crate::workspace::Workspace;
+use aetheel_dispatch::Dispatcher;
+use aetheel_process::holder::HeldLauncher;
 use aetheel_settings::Config;
+use aetheel_store::workspace::Workspace;
 
 /// Parts that exist from the first recovered event to the end.
 pub(super) struct Core {

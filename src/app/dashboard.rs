@@ -7,25 +7,25 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::access::{LanePermissions, SignInRequest};
 use crate::app::health::ProgramHealth;
 use crate::cli::exit;
-use crate::discord::{Discord, SignInService, TooManyLinks};
-use crate::dispatch::{Dispatcher, RecordedEnd, TurnRenderer};
-use crate::event::{Lane, NewEvent};
-use crate::id::{ChannelId, MessageId, UserId};
-use crate::kit::step_viewer::{StepViewer, StepViewerError, TurnSteps};
-use crate::redact::Redactor;
-use crate::schedule::ScheduleEntry;
 use crate::sources::{SchedulePlan, plan};
 use crate::startup::StartRefusal;
-use crate::turn::Backends;
-use crate::web::dashboard::{
+use aetheel_discord::{Discord, SignInService, TooManyLinks};
+use aetheel_dispatch::{Dispatcher, RecordedEnd, TurnRenderer};
+use aetheel_kit::step_viewer::{StepViewer, StepViewerError, TurnSteps};
+use aetheel_model::access::{LanePermissions, SignInRequest};
+use aetheel_model::event::{Lane, NewEvent};
+use aetheel_model::id::{ChannelId, MessageId, UserId};
+use aetheel_model::redact::Redactor;
+use aetheel_model::schedule::ScheduleEntry;
+use aetheel_settings::Config;
+use aetheel_store::workspace::{AuditReader, Hook, SignIns, Workspace};
+use aetheel_turn::Backends;
+use aetheel_web::dashboard::{
     Dashboard, DashboardApi, DashboardListener, DashboardOrigin, MessagePreview, RecordedTurn,
     ScheduleOverview, ScheduleView, SignInLinks,
 };
-use crate::workspace::{AuditReader, Hook, SignIns, Workspace};
-use aetheel_settings::Config;
 
 /// A bound dashboard that does not serve yet.
 pub(super) struct BoundDashboard {

@@ -14,11 +14,11 @@ use super::shutdown::Shutdown;
 use super::signals::ShutdownMode;
 use super::{critical_task_ended, hooks};
 use crate::cli::exit;
-use crate::discord::GatewayListener;
-use crate::process::holder::HeldLauncher;
 use crate::sources::RunningSchedules;
-use crate::web::dashboard::Dashboard;
-use crate::workspace::{GatewayReport, Lock};
+use aetheel_discord::GatewayListener;
+use aetheel_process::holder::HeldLauncher;
+use aetheel_store::workspace::{GatewayReport, Lock};
+use aetheel_web::dashboard::Dashboard;
 
 pub(super) struct Gateway {
     pub(super) core: Core,

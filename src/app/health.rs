@@ -11,14 +11,14 @@ use tokio::task::spawn_blocking;
 use crate::agents::AgentRegistry;
 use crate::app::liveness::Liveness;
 use crate::app::phase::ProgramPhase;
-use crate::discord::Discord;
-use crate::disk::write_probe;
-use crate::dispatch::Observer;
-use crate::web::status::HealthSource;
-use crate::workspace::{GatewayReport, GatewayWork};
+use aetheel_discord::Discord;
+use aetheel_dispatch::Observer;
 use aetheel_runtime::figures;
 use aetheel_runtime::log;
 use aetheel_runtime::supervisor;
+use aetheel_store::disk::write_probe;
+use aetheel_store::workspace::{GatewayReport, GatewayWork};
+use aetheel_web::status::HealthSource;
 
 /// The parts of a started gateway that health checks examine.
 pub struct HealthTargets {

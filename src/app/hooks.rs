@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use crate::dispatch::{Intake, Turns};
-use crate::event::{EventKind, EventOrigin, Lane, NewEvent};
-use crate::id::ChannelId;
-use crate::workspace::{Hook, Workspace};
+use aetheel_dispatch::{Intake, Turns};
+use aetheel_model::event::{EventKind, EventOrigin, Lane, NewEvent};
+use aetheel_model::id::ChannelId;
+use aetheel_store::workspace::{Hook, Workspace};
 
 /// Submits the instructions of the first start, if `first` has them, and saves that this was done.
 /// Then fires the hook `startup`.

@@ -8,11 +8,11 @@ use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::discord::ProbeSender;
-use crate::dispatch::HealthProbe;
-use crate::workspace::{GatewayReport, Lock};
+use aetheel_discord::ProbeSender;
+use aetheel_dispatch::HealthProbe;
 use aetheel_runtime::figures;
 use aetheel_runtime::supervisor;
+use aetheel_store::workspace::{GatewayReport, Lock};
 
 /// Time between two probes.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);

@@ -12,14 +12,14 @@ use super::phase::ProgramPhase;
 use super::service_manager::ServiceManager;
 use super::signals::Signals;
 use crate::cli::exit;
-use crate::finding::Finding;
-use crate::plain::with_causes;
 use crate::startup::TAKEN_ADDRESS;
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::fail;
-use crate::web::status::{StatusError, StatusPages};
+use aetheel_model::finding::Finding;
+use aetheel_model::plain::with_causes;
 use aetheel_runtime::log;
 use aetheel_runtime::supervisor::{self, SupervisionGuard};
+use aetheel_web::status::{StatusError, StatusPages};
 
 /// The services that exist before the gateway starts and until the program ends.
 pub(super) struct GatewayProcess {

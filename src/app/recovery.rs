@@ -10,10 +10,10 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::MissedTickBehavior;
 
 use crate::agents::AgentRegistry;
-use crate::backend::LoadReport;
-use crate::dispatch::{BackendControl, Redelivery};
-use crate::plain::with_causes;
-use crate::workspace::LostTurns;
+use aetheel_dispatch::{BackendControl, Redelivery};
+use aetheel_model::plain::with_causes;
+use aetheel_store::workspace::LostTurns;
+use aetheel_wasm::LoadReport;
 
 /// How often the gateway checks for a request of `aetheel recover`.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);

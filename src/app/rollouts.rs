@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tokio::sync::broadcast::error::RecvError;
 
 use crate::agents::AgentRegistry;
-use crate::discord::OfferHandler;
-use crate::dispatch::Rollouts;
+use aetheel_discord::OfferHandler;
+use aetheel_dispatch::Rollouts;
 
 /// Reports rollouts that begin and end, at the start and after each load of a component. Returns
 /// only if the registry of components is dropped; the caller aborts it.

@@ -11,9 +11,9 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::app::health::ProgramHealth;
-use crate::process::NotifySocket;
-use crate::web::status::HealthSource as _;
+use aetheel_process::NotifySocket;
 use aetheel_runtime::supervisor;
+use aetheel_web::status::HealthSource as _;
 
 /// Longest wait for the health check. After that, the watchdog is not fed.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);

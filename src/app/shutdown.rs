@@ -10,11 +10,11 @@ use super::signals::Signals;
 use super::webhooks::WebhookService;
 use super::{audit, hooks};
 use crate::cli::exit;
-use crate::discord::GatewayListener;
-use crate::dispatch::Dispatcher;
-use crate::process::holder::HeldLauncher;
 use crate::startup::DrainHandle;
-use crate::workspace::Workspace;
+use aetheel_discord::GatewayListener;
+use aetheel_dispatch::Dispatcher;
+use aetheel_process::holder::HeldLauncher;
+use aetheel_store::workspace::Workspace;
 
 /// Time limit for the delivery of the last answers, because Discord may not respond.
 pub(super) const DELIVERY_GRACE: Duration = Duration::from_secs(10);

@@ -19,18 +19,18 @@ use super::{
 };
 use crate::agents::acceptance::Acceptance;
 use crate::cli::exit;
-use crate::discord::{Discord, EventSharing, GatewayListener, OfferHandler, StartError};
-use crate::kit::step_viewer::StepViewer;
-use crate::process::holder::HeldLauncher;
 use crate::progress;
-use crate::redact::Redactor;
 use crate::sources::{Scheduler, submit_later_turns};
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{PreparedStart, Purpose, StartRefusal, survey};
-use crate::turn::Backends;
-use crate::workspace::{AuditReader, BootReport, Lock};
+use aetheel_discord::{Discord, EventSharing, GatewayListener, OfferHandler, StartError};
+use aetheel_kit::step_viewer::StepViewer;
+use aetheel_model::redact::Redactor;
+use aetheel_process::holder::HeldLauncher;
 use aetheel_runtime::supervisor;
 use aetheel_settings::Config;
+use aetheel_store::workspace::{AuditReader, BootReport, Lock};
+use aetheel_turn::Backends;
 
 impl Gateway {
     /// Prepares everything, connects to Discord, recovers the events of the previous process, and

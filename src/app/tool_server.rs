@@ -7,13 +7,13 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use crate::dispatch::Dispatcher;
-use crate::plain::with_causes;
-use crate::process::holder::HeldLauncher;
-use crate::process::tool_relay::{REQUEST_NUMBER, ToolRelay, listen_for_relay};
-use crate::turn::ToolEndpoints;
-use crate::web::tool_server::ToolServer;
+use aetheel_dispatch::Dispatcher;
+use aetheel_model::plain::with_causes;
+use aetheel_process::holder::HeldLauncher;
+use aetheel_process::tool_relay::{REQUEST_NUMBER, ToolRelay, listen_for_relay};
 use aetheel_settings::Config;
+use aetheel_turn::ToolEndpoints;
+use aetheel_web::tool_server::ToolServer;
 
 /// The running server. Dropping it closes it.
 #[derive(Debug)]

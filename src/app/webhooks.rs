@@ -1,10 +1,10 @@
 //! The listener for webhooks. It is bound early in the start and accepts calls while the program is
 //! ready.
 
-use crate::dispatch::Intake;
 use crate::startup::{PreparedStart, StartRefusal};
-use crate::web::webhooks::{Definitions, WebhookDeps, WebhookListener, WebhookServer};
-use crate::workspace::{Deliveries, WebhookFile};
+use aetheel_dispatch::Intake;
+use aetheel_store::workspace::{Deliveries, WebhookFile};
+use aetheel_web::webhooks::{Definitions, WebhookDeps, WebhookListener, WebhookServer};
 
 /// The bound address for webhooks, if the operator configured one. Calls are not answered yet.
 pub(super) struct BoundWebhooks(Option<(WebhookListener, Definitions, Deliveries)>);

@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 use jiff::civil::Date;
 
 use super::Common;
-use crate::audit::AuditKind;
+use aetheel_model::audit::AuditKind;
 
 /// The commands of `aetheel audit`.
 #[derive(Debug, Subcommand)]

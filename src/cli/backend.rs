@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::{Subcommand, ValueEnum};
 
 use super::Common;
-use crate::agent::{Mode, Safety};
-use crate::id::ChannelId;
+use aetheel_model::agent::{Mode, Safety};
+use aetheel_model::id::ChannelId;
 
 /// Parses a value with the name that the contract gives it.
 fn word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {

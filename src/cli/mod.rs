@@ -22,9 +22,9 @@ pub use self::init::{InitArgs, Then};
 pub use self::observer::ObserverCommand;
 pub use self::policy::PolicyCommand;
 pub use self::report::ReportArgs;
-use crate::budget::{BudgetCap, CapError};
-pub use crate::exit;
 use crate::terminal::Verbosity;
+use aetheel_model::budget::{BudgetCap, CapError};
+pub use aetheel_model::exit;
 use aetheel_model::suggest::nearest;
 
 /// Coding agents in Discord, through backends that are replaced while it runs.

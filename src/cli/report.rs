@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::Common;
-use crate::kit::report::FaultKind;
+use aetheel_kit::report::FaultKind;
 
 /// Arguments of the command.
 #[derive(Debug, Args)]

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::cli::{AuditCommand, AuditFilter, Common, exit};
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::fail;
-use crate::workspace::{AuditHead, AuditRecord, read_audit, verify_audit};
+use aetheel_store::workspace::{AuditHead, AuditRecord, read_audit, verify_audit};
 
 /// Runs a command with the settings that its flags name. `with` reads the settings.
 pub(super) fn run(

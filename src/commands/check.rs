@@ -5,13 +5,13 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::cli::exit;
-use crate::finding::Finding;
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{Description, PreparedStart, Purpose, StartRefusal};
 use crate::terminal::{self, Verbosity, fail, line};
-use crate::workspace;
 use aetheel_model::choice::LogFormat;
+use aetheel_model::finding::Finding;
 use aetheel_runtime::log;
+use aetheel_store::workspace;
 
 const NO_TOKEN: &str =
     "DISCORD_BOT_TOKEN is not set: `aetheel console` works, `aetheel run` would not";

@@ -14,10 +14,10 @@ use clap_complete::env::Shells;
 use clap_complete::{CompleteEnv, Shell};
 
 use crate::cli::{Cli, Common};
-use crate::event::Lane;
 use crate::startup::settings::{self, WithoutSettings};
-use crate::workspace::known_lanes;
+use aetheel_model::event::Lane;
 use aetheel_settings::Config;
+use aetheel_store::workspace::known_lanes;
 
 /// The variable that asks for completions. `COMPLETE`, the usual one, could be set for another
 /// program.

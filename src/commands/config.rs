@@ -1,13 +1,13 @@
 //! `aetheel config`: prints the settings, caps and limits in force, each with the line that says so.
 
 use crate::cli::exit;
-use crate::event::Lane;
-use crate::id::ChannelId;
-use crate::redact::is_secret_name;
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::{fail, line};
-use crate::workspace::{SettingInForce, caps_in_force, lane_settings_in_force};
+use aetheel_model::event::Lane;
+use aetheel_model::id::ChannelId;
+use aetheel_model::redact::is_secret_name;
 use aetheel_settings::VARIABLES;
+use aetheel_store::workspace::{SettingInForce, caps_in_force, lane_settings_in_force};
 
 /// Settings that limit agents and people. They are printed even if they have their defaults.
 const LIMITS: [&str; 12] = [

@@ -8,16 +8,16 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
 use serde_json::{Value, json};
 
-use crate::budget::{BudgetCap, ProjectedPeriod, SpentTurn, what_if};
 use crate::cli::exit;
-use crate::plain::short_line;
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::{self, fail, print_stderr};
-use crate::workspace::costs::{CostSum, Costs, LaneCosts, top};
-use crate::workspace::{CostSheet, FinishedTurns, TurnLine};
+use aetheel_model::budget::{BudgetCap, ProjectedPeriod, SpentTurn, what_if};
 use aetheel_model::choice::LogFormat;
+use aetheel_model::plain::short_line;
 use aetheel_model::suggest::nearest;
 use aetheel_runtime::log;
+use aetheel_store::workspace::costs::{CostSum, Costs, LaneCosts, top};
+use aetheel_store::workspace::{CostSheet, FinishedTurns, TurnLine};
 
 /// Largest number of rows of a table; the remaining entries are summed up in one row.
 const MAX_ROWS: usize = 20;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::backend::ExtensionInfo;
+use aetheel_wasm::ExtensionInfo;
 
 /// A component in use beside the backends.
 #[derive(Serialize)]

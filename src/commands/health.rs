@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 
 use crate::app::liveness::STALL_TIMEOUT;
 use crate::cli::exit;
-use crate::plain::one_line;
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::{self, Verbosity, line, print_stderr};
-use crate::workspace::LockOwner;
+use aetheel_model::plain::one_line;
 use aetheel_settings::Config;
+use aetheel_store::workspace::LockOwner;
 
 /// Time limit for the status pages, so that the command takes less than two seconds.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(1_500);

@@ -10,14 +10,14 @@ use serde::Serialize;
 
 use super::extension_row::ExtensionRow;
 use super::listing_rows::{RegistryRow, Rival, RolloutRow};
-use crate::agent::descriptor::{DescriptorChoice, Feature, LinkSharing, OneShot};
 use crate::agents::findings::Findings;
-use crate::backend::ServingInfo;
-use crate::finding::Finding;
-use crate::plain::with_causes;
 use crate::startup::LoadedBackends;
-use crate::turn::{Backend, Backends as _};
-use crate::workspace::{BackendLock, BackendLockError, RolloutNote};
+use aetheel_model::agent::descriptor::{DescriptorChoice, Feature, LinkSharing, OneShot};
+use aetheel_model::finding::Finding;
+use aetheel_model::plain::with_causes;
+use aetheel_store::workspace::{BackendLock, BackendLockError, RolloutNote};
+use aetheel_turn::{Backend, Backends as _};
+use aetheel_wasm::ServingInfo;
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -359,9 +359,9 @@ impl BackendListing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::Descriptor;
     use crate::agents::findings::AgentFault;
-    use crate::turn::{Generation, Guest, GuestFailure};
+    use aetheel_model::agent::Descriptor;
+    use aetheel_turn::{Generation, Guest, GuestFailure};
 
     struct Listed(Descriptor, Generation);
 

@@ -36,26 +36,26 @@ use crate::app;
 use crate::cli::{
     BackendCommand, Cli, CliCommand, ClusterCommand, Common, ObserverCommand, PolicyCommand, exit,
 };
-use crate::extension::ExtensionKind;
-use crate::finding::Finding;
 use crate::startup::settings::{self, OperatorSettings, WithoutSettings};
 use crate::startup::{LoadedBackends, StartRefusal, survey};
 use crate::terminal::{self, fail};
-use crate::workspace::BackendLock;
-use crate::{demo, process, progress};
+use crate::{demo, progress};
 use aetheel_model::choice::LogFormat;
+use aetheel_model::extension::ExtensionKind;
+use aetheel_model::finding::Finding;
 use aetheel_runtime::log;
+use aetheel_store::workspace::BackendLock;
 
 /// Runs a command and returns the exit code.
 pub fn run(cli: Cli) -> u8 {
-    process::ignore_file_size_signal();
+    aetheel_process::ignore_file_size_signal();
     if matches!(cli.command, CliCommand::Run(_) | CliCommand::Hold(_)) {
         terminal::log_faults();
     }
     // Not for the demo agent: the gateway must be able to read its `/proc` files, like those of any
     // other agent.
     if !matches!(cli.command, CliCommand::DemoAgent { .. })
-        && let Err(error) = process::seclude()
+        && let Err(error) = aetheel_process::seclude()
     {
         fail(&format!("cannot protect this process from its agents: {error}"));
         return exit::SOFTWARE;

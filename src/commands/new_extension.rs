@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::backend::new;
 use crate::cli::exit;
-use crate::extension::ExtensionKind;
+use aetheel_model::extension::ExtensionKind;
 
 /// Lists the files of a project.
 macro_rules! project {

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::backend::open::{self, KitError};
-use crate::backend::LoadedObserver;
 use crate::cli::exit;
 use crate::terminal::{self, OutputStyle};
+use aetheel_wasm::LoadedObserver;
 
 pub(super) async fn check(component: PathBuf, json: bool) -> u8 {
     let file = component.display().to_string();

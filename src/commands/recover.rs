@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::cli::exit;
-use crate::event::Lane;
-use crate::plain::{short_line, with_causes};
 use crate::startup::LoadedBackends;
 use crate::startup::StartRefusal;
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::{self, print_stderr};
-use crate::turn::reread::{RereadError, reread};
-use crate::turn::{Backend, Backends as _};
-use crate::workspace::{FileError, LockError, LostState, LostTurn, LostTurns, Workspace};
 use aetheel_model::choice::LogFormat;
+use aetheel_model::event::Lane;
+use aetheel_model::plain::{short_line, with_causes};
 use aetheel_runtime::log;
+use aetheel_store::workspace::{FileError, LockError, LostState, LostTurn, LostTurns, Workspace};
+use aetheel_turn::reread::{RereadError, reread};
+use aetheel_turn::{Backend, Backends as _};
 
 /// Time limit for the gateway.
 const GATEWAY_TIMEOUT: Duration = Duration::from_secs(60);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_signal};
 use tokio::time::{Instant, sleep};
 
-use crate::workspace::{LockOwner, ServiceUnit, locked_by};
+use aetheel_store::workspace::{LockOwner, ServiceUnit, locked_by};
 
 /// Time limit for the gateway to exit, in addition to the time for its turns and its hook
 /// `shutdown`.

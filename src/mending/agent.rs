@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 
-use crate::agent::{AgentEventKind, Ask, AskDecision, AskKey, AskKind, Safety, StartTurn};
-use crate::event::Lane;
-use crate::fold::Transcript;
-use crate::turn::recording::Recorder;
-use crate::turn::{
+use aetheel_model::agent::{AgentEventKind, Ask, AskDecision, AskKey, AskKind, Safety, StartTurn};
+use aetheel_model::event::Lane;
+use aetheel_model::fold::Transcript;
+use aetheel_turn::recording::Recorder;
+use aetheel_turn::{
     Answerer, AskCloseReason, Audience, Backend, Host, Launcher, Links, OnUnknown, ReachPolicy,
     StopReason, TurnRequest, run,
 };
@@ -116,7 +116,7 @@ impl MendingAgent {
         let tokens = usage.as_ref().map_or(0, |usage| {
             u64::from(usage.input) + u64::from(usage.output) + u64::from(usage.cached)
         });
-        let said = crate::plain::short_line(&result.text, 300);
+        let said = aetheel_model::plain::short_line(&result.text, 300);
         AgentRound {
             ending: result.ending.word(),
             said,

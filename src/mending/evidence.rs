@@ -4,14 +4,14 @@
 use std::path::{Path, PathBuf};
 
 use super::task;
-use crate::disk::read_ordinary;
-use crate::kit::mend::{LostRecording, MendEvidence};
-use crate::kit::{self, Case, CaseError};
-use crate::turn::Backend;
-use crate::turn::recording::{self, EntryKind, ParsedRecording};
-use crate::turn::replay::{Batches, endings, replay};
-use crate::turn::reread::reread_tape;
-use crate::workspace::LostTurn;
+use aetheel_kit::mend::{LostRecording, MendEvidence};
+use aetheel_kit::{Case, CaseError};
+use aetheel_store::disk::read_ordinary;
+use aetheel_store::workspace::LostTurn;
+use aetheel_turn::Backend;
+use aetheel_turn::recording::{self, EntryKind, ParsedRecording};
+use aetheel_turn::replay::{Batches, endings, replay};
+use aetheel_turn::reread::reread_tape;
 
 /// Number of the newest turns of the backend that count as cases.
 const READ_TURNS: usize = 20;
@@ -82,7 +82,7 @@ async fn is_read(serving: &dyn Backend, case: &Case) -> bool {
     };
     replayed.failure.is_none()
         && replayed.turns.values().all(|turn| turn.transcript.unrecognised().is_empty())
-        && !endings(&case.tape.entries, &replayed).values().any(crate::turn::Ending::is_lost)
+        && !endings(&case.tape.entries, &replayed).values().any(aetheel_turn::Ending::is_lost)
 }
 
 fn read_case(path: &Path) -> Option<Case> {
@@ -112,7 +112,7 @@ fn recent(folder: &Path, backend: &str) -> Vec<Case> {
 #[must_use]
 pub fn usual_cases(component: &Path, source: &Path, backend: &str) -> Vec<PathBuf> {
     vec![
-        kit::selftest::folder_of(component),
+        aetheel_kit::selftest::folder_of(component),
         source.join("cases"),
         source.join(backend).join("cases"),
         source.join("../tests/fixtures").join(backend),

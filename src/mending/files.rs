@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::kit::mend::SourceFiles;
+use aetheel_kit::mend::SourceFiles;
 
 /// Largest file that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 4 << 20;

@@ -3,8 +3,8 @@
 //!
 //! [`Mending::run`] alternates between rounds of the agent ([`agent`]), which works on a copy
 //! ([`task`]), and judgements. A judgement compares the copy with the operator's sources
-//! ([`crate::kit::mend::examine`]), builds the changed files ([`workshop`]), and tries the
-//! component ([`crate::kit::mend::judge`]). Tested by `tests/mending`.
+//! ([`aetheel_kit::mend::examine`]), builds the changed files ([`workshop`]), and tries the
+//! component ([`aetheel_kit::mend::judge`]). Tested by `tests/mending`.
 
 pub mod agent;
 pub mod evidence;
@@ -23,13 +23,13 @@ use self::agent::{AgentRound, MendingAgent, RoundLimits};
 use self::files::{LinkPolicy, SourceFolderError};
 use self::task::TaskFacts;
 use self::workshop::{BuildFailure, Workshop, WorkshopError};
-use crate::backend::Engine;
-use crate::disk;
-use crate::kit::mend::{
+use aetheel_kit::mend::{
     MendEffort, MendEvidence, MendJudgement, SourceFiles, SourcePatch, examine, judge,
 };
-use crate::plain::with_causes;
-use crate::turn::{Backend, RolloutPair};
+use aetheel_model::plain::with_causes;
+use aetheel_store::disk;
+use aetheel_turn::{Backend, RolloutPair};
+use aetheel_wasm::Engine;
 
 /// The limits of a mending.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -17,11 +17,11 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 
 use super::files::{self, LinkPolicy, SourceFolderError};
-use crate::agent::Exit;
-use crate::agent::descriptor::Framing;
-use crate::kit::mend::{SourceFiles, SourcePatch};
-use crate::process::Custody;
-use crate::turn::{Launch, LaunchError, Launcher as _, OutputLine, ProcessEvent, Reach};
+use aetheel_kit::mend::{SourceFiles, SourcePatch};
+use aetheel_model::agent::Exit;
+use aetheel_model::agent::descriptor::Framing;
+use aetheel_process::Custody;
+use aetheel_turn::{Launch, LaunchError, Launcher as _, OutputLine, ProcessEvent, Reach};
 
 /// Longest build.
 const BUILD_TIMEOUT: Duration = Duration::from_secs(20 * 60);

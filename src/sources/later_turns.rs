@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::schedules::RunningSchedules;
-use crate::dispatch::LaterTurns;
+use aetheel_dispatch::LaterTurns;
 use aetheel_runtime::clock::Clock;
 use aetheel_runtime::supervisor;
 

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::event::{EventKind, EventOrigin, Lane, NewEvent};
-use crate::id::ChannelId;
-use crate::schedule::{MissedPolicy, Rhythm, ScheduleEntry};
-use crate::workspace::{CronJobs, Heartbeats};
+use aetheel_model::event::{EventKind, EventOrigin, Lane, NewEvent};
+use aetheel_model::id::ChannelId;
+use aetheel_model::schedule::{MissedPolicy, Rhythm, ScheduleEntry};
+use aetheel_store::workspace::{CronJobs, Heartbeats};
 
 /// The schedule of heartbeats and cron jobs, with the instruction for the agent of each.
 #[derive(Debug, Default)]

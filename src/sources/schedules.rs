@@ -11,15 +11,15 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::plan::{SchedulePlan, plan};
-use crate::dispatch::{Dispatcher, Intake, PromptRefusal, Turns};
-use crate::event::{EventKind, Lane};
-use crate::id::ChannelId;
-use crate::plain::with_causes;
-use crate::schedule::{DueTick, ScheduleEntry, Timetable};
-use crate::workspace::{CronJobs, Heartbeats, ScheduleProgress, Workspace};
+use aetheel_dispatch::{Dispatcher, Intake, PromptRefusal, Turns};
+use aetheel_model::event::{EventKind, Lane};
+use aetheel_model::id::ChannelId;
+use aetheel_model::plain::with_causes;
+use aetheel_model::schedule::{DueTick, ScheduleEntry, Timetable};
 use aetheel_runtime::clock::Clock;
 use aetheel_runtime::figures;
 use aetheel_runtime::supervisor;
+use aetheel_store::workspace::{CronJobs, Heartbeats, ScheduleProgress, Workspace};
 
 /// Longest sleep. Changes of the files, and a clock that was set forward, are noticed at least this
 /// often.

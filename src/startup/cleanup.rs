@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::plain::with_causes;
-use crate::turn::recording::{Recorder, RecordingLimits};
-use crate::workspace::{TurnRetention, Workspace};
+use aetheel_model::plain::with_causes;
 use aetheel_runtime::supervisor;
 use aetheel_settings::Config;
+use aetheel_store::workspace::{TurnRetention, Workspace};
+use aetheel_turn::recording::{Recorder, RecordingLimits};
 
 /// Starts the task that removes old files now and every hour.
 pub(super) fn tidy(recorder: Recorder, workspace: Workspace, kept: TurnRetention) {

@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 
 use super::shipped;
-use crate::finding::Finding;
-use crate::process::Sandbox;
-use crate::turn::ReachPolicy;
 use aetheel_model::choice::SandboxMode;
+use aetheel_model::finding::Finding;
+use aetheel_process::Sandbox;
 use aetheel_settings::Config;
+use aetheel_turn::ReachPolicy;
 
 /// Programs that create a sandbox or change the user. Both fail inside Landlock.
 const CONFINERS: &[&str] = &[
@@ -73,13 +73,13 @@ pub fn probe_sandbox(config: &Config) -> Result<Sandbox, Vec<Finding>> {
         let check = |setting: &str, write: &[PathBuf], read: &[PathBuf]| {
             let (write, read) = (write.to_vec(), read.to_vec());
             let ReachPolicy { hidden, read_only: kept, agent_folders, .. } = fence.clone();
-            let reach = crate::turn::Reach {
+            let reach = aetheel_turn::Reach {
                 write,
                 read,
                 hidden,
                 read_only: kept,
                 agent_folders,
-                ..crate::turn::Reach::default()
+                ..aetheel_turn::Reach::default()
             };
             sandbox.check(&reach).err().map(|fault| {
                 let message = format!("{setting}: {fault}, or set AGENT_SANDBOX=off");

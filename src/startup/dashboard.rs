@@ -1,8 +1,8 @@
 //! Checks the settings of the dashboard: sessions must not cross a network without TLS.
 
-use crate::finding::Finding;
-use crate::web::dashboard::DashboardOrigin;
+use aetheel_model::finding::Finding;
 use aetheel_settings::Config;
+use aetheel_web::dashboard::DashboardOrigin;
 
 /// Returns the problem of the dashboard's settings. `None` without a dashboard.
 pub fn finding(config: &Config) -> Option<Finding> {

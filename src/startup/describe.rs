@@ -7,12 +7,12 @@ use jiff::tz::TimeZone;
 
 use super::prepare::PreparedStart;
 use super::{confinement, survey};
-use crate::finding::Finding;
-use crate::plain::short_line;
-use crate::schedule::Cron;
 use crate::sources;
-use crate::turn::Backends as _;
-use crate::workspace::{AgentSchedule, CronTimes, Workspace};
+use aetheel_model::finding::Finding;
+use aetheel_model::plain::short_line;
+use aetheel_model::schedule::Cron;
+use aetheel_store::workspace::{AgentSchedule, CronTimes, Workspace};
+use aetheel_turn::Backends as _;
 
 /// Largest length of the reasons why an installed agent cannot work. `aetheel backend list` shows
 /// all of them.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::finding::Finding;
+use aetheel_model::finding::Finding;
 
 /// The operator's next step.
 const HINT: &str = "pass secrets without a file that this user can open: with `--secrets-fd`, or in the environment, which the \

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags, chmod, fstat, open};
 
-use crate::finding::Finding;
+use aetheel_model::finding::Finding;
 use aetheel_settings::Config;
 
 /// Number of levels of folders below `CONFIG_DIR/state` that are checked.

@@ -4,12 +4,12 @@
 use std::path::Path;
 
 use crate::cli::exit;
-use crate::process::Sandbox;
-use crate::process::holder::{HeldLauncher, HolderStart};
 use crate::startup::StartRefusal;
-use crate::turn::Launcher as _;
+use aetheel_process::Sandbox;
+use aetheel_process::holder::{HeldLauncher, HolderStart};
 use aetheel_runtime::lease;
 use aetheel_settings::{Config, HolderMode};
+use aetheel_turn::Launcher as _;
 
 /// Connects to a holder or starts one, as `AGENT_HOLDER` requires. Returns `None` if agents end
 /// with the gateway. The second value is whether agents of the previous gateway may have worked

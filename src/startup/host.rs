@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use super::confinement;
 use crate::agents::AgentRegistry;
-use crate::process::Sandbox;
-use crate::turn::{AgentFolders, Host, ToolLimits};
+use aetheel_process::Sandbox;
 use aetheel_settings::Config;
+use aetheel_turn::{AgentFolders, Host, ToolLimits};
 
 /// Returns the settings of agents, from those of the operator.
 #[must_use]

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use super::LoadedBackends;
 use crate::agents::AgentRegistry;
-use crate::backend::{
+use aetheel_model::plain::with_causes;
+use aetheel_settings::Config;
+use aetheel_store::workspace::{Components, FileError, ServedComponent, component_digest};
+use aetheel_turn::Backend as _;
+use aetheel_wasm::{
     AdmissionError, Engine, Installation, Registry, RequestedCapabilities, StagedComponent,
     TrustGate,
 };
-use crate::plain::with_causes;
-use crate::turn::Backend as _;
-use crate::workspace::{Components, FileError, ServedComponent, component_digest};
-use aetheel_settings::Config;
 
 /// Longest file name that the publisher of a component may choose, in bytes.
 const LONGEST_NAME: usize = 200;

@@ -9,18 +9,18 @@ use super::{StartRefusal, shipped, trust_gate};
 use crate::agents::AgentRegistry;
 use crate::agents::auto;
 use crate::agents::findings::Examiner;
-use crate::backend::{
+use crate::cli::exit;
+use aetheel_model::finding::Finding;
+use aetheel_model::plain::with_causes;
+use aetheel_model::suggest::suggestion;
+use aetheel_process::{Custody, Means};
+use aetheel_settings::{AUTO, Config};
+use aetheel_store::workspace::{Components, FileError};
+use aetheel_turn::{Backend as _, Backends as _};
+use aetheel_wasm::{
     AdmissionError, Engine, ExtensionInfo, ExtensionRefusal, LoadReport, ObserverSet, PolicySet,
     Registry, RegistryOptions, TrustGate,
 };
-use crate::cli::exit;
-use crate::finding::Finding;
-use crate::plain::with_causes;
-use crate::process::{Custody, Means};
-use crate::turn::{Backend as _, Backends as _};
-use crate::workspace::{Components, FileError};
-use aetheel_model::suggest::suggestion;
-use aetheel_settings::{AUTO, Config};
 
 /// The loaded backends.
 pub struct LoadedBackends {

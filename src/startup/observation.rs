@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use super::clustering;
-use crate::backend::ObserverSet;
-use crate::observed::ObservedEvent;
-use crate::otel::{TraceExporter, TraceOptions};
-use crate::plain::with_causes;
-use crate::turn::TurnObservers;
+use aetheel_model::observed::ObservedEvent;
+use aetheel_model::plain::with_causes;
+use aetheel_otel::{TraceExporter, TraceOptions};
 use aetheel_settings::Config;
+use aetheel_turn::TurnObservers;
+use aetheel_wasm::ObserverSet;
 
 /// Passes events to the observers, and to the export of traces if there is one.
 pub(super) struct Observation {

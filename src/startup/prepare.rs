@@ -15,27 +15,27 @@ use super::{
 use crate::agents::AgentRegistry;
 use crate::agents::acceptance;
 use crate::agents::findings::Findings;
-use crate::backend::{ObserverSet, PolicySet};
 use crate::cli::exit;
-use crate::cluster::Cluster;
-use crate::dispatch::{Choices, Dispatcher, DispatcherDeps, Outlet, Router};
-use crate::finding::{Finding, FindingLevel};
-use crate::id::{ChannelId, MessageId};
-use crate::plain::with_causes;
-use crate::process::Custody;
-use crate::process::holder::HeldLauncher;
 use crate::progress;
-use crate::redact::Redactor;
-use crate::turn::recording::Recorder;
-use crate::turn::{Backends as _, Host, Launcher};
-use crate::web::webhooks::WebhookSecrets;
-use crate::workspace::{
-    BootReport, FileError, Journal, LimitFiles, Lock, LockError, TurnRetention, Workspace,
-    caps_in_force,
-};
+use aetheel_cluster::Cluster;
+use aetheel_dispatch::{Choices, Dispatcher, DispatcherDeps, Outlet, Router};
+use aetheel_model::finding::{Finding, FindingLevel};
+use aetheel_model::id::{ChannelId, MessageId};
+use aetheel_model::plain::with_causes;
+use aetheel_model::redact::Redactor;
+use aetheel_process::Custody;
+use aetheel_process::holder::HeldLauncher;
 use aetheel_runtime::clock::Clock;
 use aetheel_runtime::supervisor;
 use aetheel_settings::Config;
+use aetheel_store::workspace::{
+    BootReport, FileError, Journal, LimitFiles, Lock, LockError, TurnRetention, Workspace,
+    caps_in_force,
+};
+use aetheel_turn::recording::Recorder;
+use aetheel_turn::{Backends as _, Host, Launcher};
+use aetheel_wasm::{ObserverSet, PolicySet};
+use aetheel_web::webhooks::WebhookSecrets;
 
 /// Everything that must exist before the gateway accepts prompts.
 pub struct PreparedStart {

@@ -4,11 +4,11 @@ use std::io;
 use std::net::SocketAddr;
 
 use crate::cli::exit;
-use crate::finding::{Finding, is_passing};
-use crate::plain::with_causes;
 use crate::terminal;
-use crate::workspace::FileError;
 use aetheel_model::choice::LogFormat;
+use aetheel_model::finding::{Finding, is_passing};
+use aetheel_model::plain::with_causes;
+use aetheel_store::workspace::FileError;
 
 /// The operator's next step if an address cannot be bound.
 pub const TAKEN_ADDRESS: &str = "choose another address, or end the program that listens there";

@@ -1,7 +1,7 @@
 //! Finds the gateway that uses a configuration folder.
 
-use crate::workspace::LockOwner;
 use aetheel_settings::Config;
+use aetheel_store::workspace::LockOwner;
 
 /// Returns the process id of the gateway that uses the configuration folder now; see
 /// [`LockOwner::current`].

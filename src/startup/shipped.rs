@@ -5,8 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::trust_gate;
-use crate::backend;
-use crate::finding::Finding;
+use aetheel_model::finding::Finding;
 use aetheel_settings::Config;
 
 /// Folder of the shipped components, relative to the parent of the program's folder (`bin`).
@@ -78,8 +77,13 @@ pub async fn install_shipped(config: &Config, source: Option<PathBuf>) -> Option
     let folder = &config.backends_dir;
     let brought = match fs::create_dir_all(folder) {
         Ok(()) => {
-            backend::install_shipped(&shipped, folder, &trust_gate(config), config.limits.component)
-                .await
+            aetheel_wasm::install_shipped(
+                &shipped,
+                folder,
+                &trust_gate(config),
+                config.limits.component,
+            )
+            .await
         }
         Err(error) => Err((folder.clone(), error)),
     };

@@ -6,14 +6,14 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use super::{Purpose, clustering, dashboard, file_modes, survey, webhooks};
-use crate::access;
-use crate::discord::Checkup;
-use crate::disk::write_probe;
-use crate::finding::{Finding, FindingLevel, is_passing};
-use crate::id::UserId;
-use crate::redact::Redactor;
+use aetheel_discord::Checkup;
+use aetheel_model::access;
+use aetheel_model::finding::{Finding, FindingLevel, is_passing};
+use aetheel_model::id::UserId;
 use aetheel_model::permission::{READS_ONLY, READS_ONLY_HINT, reads_only};
+use aetheel_model::redact::Redactor;
 use aetheel_settings::{Config, MendMode};
+use aetheel_store::disk::write_probe;
 
 /// Checks everything that a start for this purpose needs, without network requests.
 #[must_use]

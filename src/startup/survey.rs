@@ -9,27 +9,27 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::agent::Safety;
 use crate::agents::AgentRegistry;
-use crate::budget::BudgetRules;
-use crate::disk::read_ordinary;
-use crate::event::Lane;
-use crate::finding::Finding;
-use crate::id::ChannelId;
-use crate::plain::{counted, with_causes};
-use crate::process::find_program;
 use crate::sources;
 use crate::startup::LoadedBackends;
 use crate::startup::refusal::TAKEN_ADDRESS;
 use crate::startup::running::gateway_of;
-use crate::turn::Backends as _;
-use crate::web::webhooks::{self, WebhookSecrets};
-use crate::workspace::{
+use aetheel_model::agent::Safety;
+use aetheel_model::budget::BudgetRules;
+use aetheel_model::event::Lane;
+use aetheel_model::finding::Finding;
+use aetheel_model::id::ChannelId;
+use aetheel_model::plain::{counted, with_causes};
+use aetheel_model::suggest::nearest;
+use aetheel_process::find_program;
+use aetheel_settings::Config;
+use aetheel_store::disk::read_ordinary;
+use aetheel_store::workspace::{
     BudgetFile, Channels, CronJobs, DOCUMENT_LIMIT, Heartbeats, Hooks, KnownNames, LimitFiles,
     WebhookFile, Workspace, caps_in_force, channel_directory, faults_of_channels, lanes_in_force,
 };
-use aetheel_model::suggest::nearest;
-use aetheel_settings::Config;
+use aetheel_turn::Backends as _;
+use aetheel_web::webhooks::{self, WebhookSecrets};
 
 /// Describes the backends whose agents are not installed here and that nobody asked for: those with
 /// a component of their own by name, and the number of profiles. Returns `None` without any.
@@ -246,7 +246,7 @@ pub fn channels(config: &Config) -> Vec<(ChannelId, &'static str)> {
     let (agents, heartbeats) = (text(config, "agents.md"), text(config, "heartbeat.md"));
     let hooks = Hooks::parse(&agents);
     let of_hooks =
-        crate::workspace::Hook::ALL.into_iter().filter_map(|hook| hooks.of(hook)?.channel);
+        aetheel_store::workspace::Hook::ALL.into_iter().filter_map(|hook| hooks.of(hook)?.channel);
     let of_jobs = CronJobs::parse(&agents).jobs.into_iter().filter_map(|job| job.channel);
     let of_heartbeats =
         Heartbeats::parse(&heartbeats).checks.into_iter().filter_map(|check| check.channel);

@@ -1,12 +1,12 @@
 //! Reports unknown names in the operator's settings, each with a suggestion.
 
 use super::shipped;
-use crate::agent::descriptor::Credential;
 use crate::agents::AgentRegistry;
-use crate::finding::Finding;
-use crate::turn::{Backend, Backends};
+use aetheel_model::agent::descriptor::Credential;
+use aetheel_model::finding::Finding;
 use aetheel_model::suggest::suggestion;
 use aetheel_settings::{Config, REMOVED, VARIABLES};
+use aetheel_turn::{Backend, Backends};
 
 /// Returns a warning for each variable that neither the gateway nor an agent uses. `unplaced` has
 /// the variables that are not settings of the gateway, each with its file and line.

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use secrecy::SecretString;
 
-use crate::finding::Finding;
-use crate::plain::with_causes;
-use crate::web::webhooks::WebhookSecrets;
-use crate::workspace::WebhookFile;
+use aetheel_model::finding::Finding;
+use aetheel_model::plain::with_causes;
 use aetheel_settings::{Config, VARIABLES};
+use aetheel_store::workspace::WebhookFile;
+use aetheel_web::webhooks::WebhookSecrets;
 
 /// Moves the secrets that `webhooks.md` names out of the variables, so that no agent gets them.
 /// Returns the secrets, and the problems of those that cannot be used.

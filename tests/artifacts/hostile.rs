@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::sync::{Arc, Mutex};
 
-use aetheel::registry::BlobDigest;
+use aetheel_registry::BlobDigest;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use aetheel::registry::BlobDigest;
+use aetheel_registry::BlobDigest;
 
 use super::{digest_of, done, file, installation, mini, refused};
 use crate::support::oci_registry::{OciRegistry, push};

@@ -8,8 +8,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-use aetheel::backend::Engine;
 use aetheel_model::limits::ResourceLimits;
+use aetheel_wasm::Engine;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use aetheel::backend::{AdmissionError, Engine, Inspection};
-use aetheel::turn::GuestFailure;
 use aetheel_model::limits::ResourceLimits;
+use aetheel_turn::GuestFailure;
+use aetheel_wasm::{AdmissionError, Engine, Inspection};
 
 use super::limits;
 use crate::support::guests::{Wat, answering};
@@ -276,9 +276,9 @@ async fn a_descriptor_must_be_usable_and_constant() {
     let error = refusal(described(serde_json::json!({ "name": "../etc" }))).await;
     assert!(matches!(error, AdmissionError::Descriptor(_)), "{error}");
     assert!(
-        aetheel::plain::with_causes(&error).contains("`name` \"../etc\""),
+        aetheel_model::plain::with_causes(&error).contains("`name` \"../etc\""),
         "{}",
-        aetheel::plain::with_causes(&error)
+        aetheel_model::plain::with_causes(&error)
     );
     let error = refusal(described(serde_json::json!({ "programs": 7 }))).await;
     assert!(matches!(error, AdmissionError::Descriptor(_)), "{error}");

@@ -1,6 +1,6 @@
 //! Tests that the descriptor's schema and its Rust type agree.
 
-use aetheel::agent::Descriptor;
+use aetheel_model::agent::Descriptor;
 use serde_json::{Value, json};
 
 fn schema() -> Value {

@@ -1,7 +1,7 @@
 //! Tests of what operators see of guests: the functions that failed, and the metrics.
 
-use aetheel::turn::{Backends as _, GuestFailure};
 use aetheel_runtime::figures;
+use aetheel_turn::{Backends as _, GuestFailure};
 
 use super::{limits, prompt, provoke, registry, version_told};
 use crate::support::guests::Wat;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use aetheel::agent::{Action, Input};
-use aetheel::backend::{ComponentBackend, Engine};
-use aetheel::turn::{Backend, Backends, Guest as _, GuestFailure};
+use aetheel_model::agent::{Action, Input};
 use aetheel_model::limits::ResourceLimits;
+use aetheel_turn::{Backend, Backends, Guest as _, GuestFailure};
+use aetheel_wasm::{ComponentBackend, Engine};
 
 use super::{limits, prompt, provoke, registry, timed, version_told};
 use crate::support::guests::{Wat, action_size, answering};
@@ -301,9 +301,7 @@ fn an_answer_with_an_invalid_pointer_or_invalid_text_is_a_crash() {
     trapped(evil(bad_text), "utf-8");
 }
 
-async fn opened(
-    wat: &Wat,
-) -> (tempfile::TempDir, aetheel::backend::Registry, Arc<ComponentBackend>) {
+async fn opened(wat: &Wat) -> (tempfile::TempDir, aetheel_wasm::Registry, Arc<ComponentBackend>) {
     let folder = tempfile::tempdir().unwrap();
     let (registry, reports) =
         registry(folder.path(), &limits(), &[("evil.wasm", &wat.build())]).await;
@@ -369,7 +367,7 @@ fn five_failures_within_a_minute_stop_new_links_and_a_new_version_starts_afresh(
         std::fs::write(folder.path().join("evil.wasm"), answering("evil", "2")).unwrap();
         let report =
             tokio::time::timeout(Duration::from_secs(20), news.recv()).await.unwrap().unwrap();
-        assert!(matches!(report, aetheel::backend::LoadReport::Loaded { .. }), "{report:?}");
+        assert!(matches!(report, aetheel_wasm::LoadReport::Loaded { .. }), "{report:?}");
         let mut fresh = registry.get("evil").unwrap().open().await.expect("a new generation");
         assert_eq!(version_told(&fresh.handle(prompt(1, 1)).await.unwrap()), "2");
     });

@@ -20,12 +20,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::support::guests::Wat;
-use aetheel::agent::{Action, AgentEventKind, HostCommand, Input, Safety, StartTurn, TimedInput};
-use aetheel::backend::{Engine, LoadReport, Registry, RegistryOptions, TrustGate};
-use aetheel::turn::{Backend as _, Backends as _, Guest, GuestFailure};
-use aetheel::workspace::Components;
+use aetheel_model::agent::{
+    Action, AgentEventKind, HostCommand, Input, Safety, StartTurn, TimedInput,
+};
 use aetheel_model::limits::ResourceLimits;
 use aetheel_settings::Config;
+use aetheel_store::workspace::Components;
+use aetheel_turn::{Backend as _, Backends as _, Guest, GuestFailure};
+use aetheel_wasm::{Engine, LoadReport, Registry, RegistryOptions, TrustGate};
 
 /// Returns limits that are small enough for tests to reach them.
 pub fn limits() -> ResourceLimits {

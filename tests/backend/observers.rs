@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use aetheel::agent::Usage;
-use aetheel::backend::{Engine, LoadedObserver, ObserverSet, TrustGate};
-use aetheel::observed::{ObservedEvent, ObservedKind, ObservedTurn};
-use aetheel::turn::TurnObservers as _;
+use aetheel_model::agent::Usage;
 use aetheel_model::limits::ResourceLimits;
+use aetheel_model::observed::{ObservedEvent, ObservedKind, ObservedTurn};
+use aetheel_turn::TurnObservers as _;
+use aetheel_wasm::{Engine, LoadedObserver, ObserverSet, TrustGate};
 
 use super::policies::until;
 use crate::support::observers::WatObserver;

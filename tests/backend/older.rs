@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use aetheel::agent::{
+use aetheel_model::agent::{
     Action, AgentEvent, AgentEventKind, AgentLine, AskAnswer, AskDecision, AskKind, Chunk,
     HostCommand, HostTool, Input, Model, Pipe, QueryAnswer, QueryResult, QuestionChoice, Safety,
     StartTurn, ToolOutput, ToolResult,
 };
-use aetheel::backend::{Engine, LoadReport, Registry, RegistryOptions};
-use aetheel::turn::{Backends as _, Guest};
 use aetheel_model::limits::ResourceLimits;
+use aetheel_turn::{Backends as _, Guest};
+use aetheel_wasm::{Engine, LoadReport, Registry, RegistryOptions};
 
 use super::{prompt, registry, timed, version_told};
 use crate::support::guests::{CONTRACT, TIMER, Wat, answering};

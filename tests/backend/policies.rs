@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aetheel::agent::{Ask, AskKind, Safety, ToolStart};
-use aetheel::backend::{Engine, LoadedPolicy, PolicySet, TrustGate};
-use aetheel::policy::{PolicyContext, PolicyEffect, PolicyRequest, PolicyVote};
-use aetheel::redact::Redactor;
-use aetheel::turn::Policies as _;
+use aetheel_model::agent::{Ask, AskKind, Safety, ToolStart};
 use aetheel_model::limits::ResourceLimits;
+use aetheel_model::policy::{PolicyContext, PolicyEffect, PolicyRequest, PolicyVote};
+use aetheel_model::redact::Redactor;
+use aetheel_turn::Policies as _;
+use aetheel_wasm::{Engine, LoadedPolicy, PolicySet, TrustGate};
 
 use crate::support::guests::answering;
 use crate::support::policies::WatPolicy;

@@ -1,8 +1,8 @@
 //! Tests of the pool whose memories, tables and stacks guests reuse.
 
-use aetheel::backend::{ComponentBackend, Engine};
-use aetheel::turn::Guest as _;
 use aetheel_model::limits::ResourceLimits;
+use aetheel_turn::Guest as _;
+use aetheel_wasm::{ComponentBackend, Engine};
 
 use super::{prompt, version_told};
 use crate::support::guests::Wat;

@@ -3,8 +3,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use aetheel::backend::LoadReport;
-use aetheel::turn::{Backend as _, Backends as _, Generation};
+use aetheel_turn::{Backend as _, Backends as _, Generation};
+use aetheel_wasm::LoadReport;
 
 use super::{Stand, digest};
 use crate::support::guests::{Wat, answering};

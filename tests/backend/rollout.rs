@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use aetheel::backend::LoadReport;
-use aetheel::turn::{Backend as _, Backends as _};
-use aetheel::workspace::{Components, ServedComponent};
+use aetheel_store::workspace::{Components, ServedComponent};
+use aetheel_turn::{Backend as _, Backends as _};
+use aetheel_wasm::LoadReport;
 
 use super::{Stand, digest};
 use crate::support::guests::{Wat, answering};

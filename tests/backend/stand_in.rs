@@ -3,8 +3,8 @@
 
 use std::fs;
 
-use aetheel::backend::LoadReport;
-use aetheel::turn::{Backend as _, Backends as _};
+use aetheel_turn::{Backend as _, Backends as _};
+use aetheel_wasm::LoadReport;
 
 use super::{Stand, digest};
 use crate::support::guests::answering;

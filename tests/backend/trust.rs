@@ -3,8 +3,8 @@
 use std::fs;
 use std::io::Cursor;
 
-use aetheel::backend::{AdmissionError, Distrust, LoadReport, TrustState};
-use aetheel::turn::{Backend as _, Backends as _};
+use aetheel_turn::{Backend as _, Backends as _};
+use aetheel_wasm::{AdmissionError, Distrust, LoadReport, TrustState};
 use minisign::KeyPair;
 
 use super::{Stand, digest};

@@ -1,6 +1,6 @@
 //! Tests of several components of one backend, of which one is chosen by the agent's version.
 
-use aetheel::backend::{AdmissionError, LoadReport};
+use aetheel_wasm::{AdmissionError, LoadReport};
 
 use super::Stand;
 use crate::support::guests::{Wat, answering};
@@ -55,8 +55,8 @@ async fn the_component_for_the_installed_agent_serves_with_a_reason() {
 #[tokio::test]
 async fn a_running_link_keeps_its_component_when_the_choice_changes() {
     use super::{prompt, timed, version_told};
-    use aetheel::agent::Input;
-    use aetheel::turn::Backends as _;
+    use aetheel_model::agent::Input;
+    use aetheel_turn::Backends as _;
 
     let files: [(&str, &[u8]); 2] = [
         ("old.wasm", &made_for("mini", "1.0.0", "^1")),

@@ -1,8 +1,8 @@
 //! Tests of the empty WASI world of a guest.
 
-use aetheel::agent::Input;
-use aetheel::backend::Engine;
-use aetheel::turn::{Backends, Guest, GuestFailure};
+use aetheel_model::agent::Input;
+use aetheel_turn::{Backends, Guest, GuestFailure};
+use aetheel_wasm::Engine;
 
 use super::{limits, provoke, registry, timed, version_told};
 use crate::support::guests::Wat;

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use aetheel::agent::{AgentEventKind, Exit};
 use aetheel::app::ClusterBudgetTable;
-use aetheel::budget::AccountUse;
-use aetheel::cluster::{Cluster, NodeOptions};
-use aetheel::dispatch::{Dispatcher, Notice, OfferRefusal};
-use aetheel::queue::QueueLimits;
-use aetheel::workspace::Workspace;
+use aetheel_cluster::{Cluster, NodeOptions};
+use aetheel_dispatch::{Dispatcher, Notice, OfferRefusal};
+use aetheel_model::agent::{AgentEventKind, Exit};
+use aetheel_model::budget::AccountUse;
 use aetheel_model::choice::BusyPolicy;
+use aetheel_model::queue::QueueLimits;
+use aetheel_store::workspace::Workspace;
 use tokio::sync::{Semaphore, mpsc};
 
 use super::{LEASE, TIMEOUT, declare_dead, node, options};

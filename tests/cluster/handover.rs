@@ -1,7 +1,7 @@
 //! Tests of handovers: a node takes over everything of another node, once.
 
-use aetheel::cluster::{Cluster, ClusterError, Handover, JoinKind};
-use aetheel::id::ChannelId;
+use aetheel_cluster::{Cluster, ClusterError, Handover, JoinKind};
+use aetheel_model::id::ChannelId;
 
 use super::{
     bodies, declare_dead, labelled, letter, node, node_of, numbers, pinned, receive, take_in,
@@ -29,7 +29,7 @@ async fn one_of_two_nodes_takes_over_a_dead_one_which_can_write_nothing_more() {
     lines.append("two\n").await.unwrap();
     ann.mirror().write("sessions.md", "# Sessions\n").await.unwrap();
     ann.mirror().write("discord.md", "").await.unwrap();
-    let threaded = aetheel::cluster::ClusterMessage {
+    let threaded = aetheel_cluster::ClusterMessage {
         thread: Some(ChannelId::discord(12)),
         ..letter("channel:1", "in hand")
     };

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use aetheel::cluster::{Cluster, ClusterError, ClusterMessage, JournalLines};
+use aetheel_cluster::{Cluster, ClusterError, ClusterMessage, JournalLines};
 
 use super::{TIMEOUT, declare_dead, letter, node, numbers, take_in};
 use crate::support::postgres::Postgres;

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use aetheel::cluster::{Cluster, ClusterError, ClusterMessage, Load};
-use aetheel::id::ChannelId;
+use aetheel_cluster::{Cluster, ClusterError, ClusterMessage, Load};
+use aetheel_model::id::ChannelId;
 
 use super::{bodies, declare_dead, labelled, letter, node, node_of, numbers, pinned, receive};
 use crate::support::postgres::Postgres;

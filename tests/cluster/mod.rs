@@ -9,11 +9,11 @@ mod turns;
 
 use std::time::Duration;
 
-use aetheel::cluster::{
+use aetheel_cluster::{
     Cluster, ClusterError, ClusterMessage, Handover, Inbox, JoinKind, LaneOwner, NodeOptions,
     ReceivedMessage,
 };
-use aetheel::id::ChannelId;
+use aetheel_model::id::ChannelId;
 
 use crate::support::link::{Link, Way};
 use crate::support::postgres::Postgres;

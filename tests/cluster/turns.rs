@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use aetheel::cluster::{Cluster, ClusterError, JoinKind, LaneOwner, NodeOptions};
-use aetheel::id::ChannelId;
+use aetheel_cluster::{Cluster, ClusterError, JoinKind, LaneOwner, NodeOptions};
+use aetheel_model::id::ChannelId;
 use aetheel_runtime::lease::{Lease, boot_ms};
 
 use super::{BOT, TIMEOUT, bodies, declare_dead, letter, node, options, receive};

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use aetheel::discord::TimeLimits;
-use aetheel::redact::Redactor;
-use aetheel::split::split;
+use aetheel_discord::TimeLimits;
+use aetheel_model::redact::Redactor;
+use aetheel_model::split::split;
 
 use super::bot::{Bot, Home, answer};
 use crate::support::discord::{ANN, CHANNEL, Fault, LocalDiscord, OTHER};

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use aetheel::agent::{AnswerForm, AskDecision, Question, QuestionChoice};
-use aetheel::dispatch::{AnswerRefusal, Excerpt, OpenQuestion, Outlet as _, Settlement, Subject};
-use aetheel::event::{EventOrigin, Lane};
-use aetheel::id::{ChannelId, MessageId, UserId, UserOrRoleId};
+use aetheel_dispatch::{AnswerRefusal, Excerpt, OpenQuestion, Outlet as _, Settlement, Subject};
+use aetheel_model::agent::{AnswerForm, AskDecision, Question, QuestionChoice};
+use aetheel_model::event::{EventOrigin, Lane};
+use aetheel_model::id::{ChannelId, MessageId, UserId, UserOrRoleId};
 
 use super::bot::{Bot, Home, Turn, answer};
 use crate::support::discord::{

@@ -8,27 +8,27 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex};
 use std::time::Duration;
 
-use aetheel::agent::{
-    Action, AgentEventKind, Ask, AskDecision, AskKind, Chunk, Exit, HostCommand, Input, TextEvent,
-    ToolEnd, ToolOutput, ToolStart, ToolStatus, Write as WriteAction,
-};
-use aetheel::discord::{
+use aetheel_discord::{
     Discord, DiscordOptions, EventSharing, GatewayListener, OfferHandler, StartError, TimeLimits,
 };
-use aetheel::dispatch::{
+use aetheel_dispatch::{
     DeliveryError, Dispatcher, DispatcherDeps, Notice, OfferEffect, OfferRefusal, OpenQuestion,
     OpenedThread, Outlet, Person, PriorDelivery, QuestionDismissal, Reply, Settlement, Subject,
     TurnAnswer,
 };
-use aetheel::event::{AttachedFile, Event, Lane, NewEvent};
-use aetheel::fold::Transcript;
-use aetheel::id::{ChannelId, UserId, UserOrRoleId};
-use aetheel::queue::QueueLimits;
-use aetheel::redact::Redactor;
-use aetheel::turn::{Backend, Backends, ProcessCommand};
-use aetheel::workspace::Workspace;
 use aetheel_model::access::AllowLists;
+use aetheel_model::agent::{
+    Action, AgentEventKind, Ask, AskDecision, AskKind, Chunk, Exit, HostCommand, Input, TextEvent,
+    ToolEnd, ToolOutput, ToolStart, ToolStatus, Write as WriteAction,
+};
 use aetheel_model::choice::BusyPolicy;
+use aetheel_model::event::{AttachedFile, Event, Lane, NewEvent};
+use aetheel_model::fold::Transcript;
+use aetheel_model::id::{ChannelId, UserId, UserOrRoleId};
+use aetheel_model::queue::QueueLimits;
+use aetheel_model::redact::Redactor;
+use aetheel_store::workspace::Workspace;
+use aetheel_turn::{Backend, Backends, ProcessCommand};
 use async_trait::async_trait;
 use tempfile::TempDir;
 use tokio::sync::watch;

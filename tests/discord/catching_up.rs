@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aetheel::discord::{DiscordOptions, TimeLimits};
-use aetheel::event::Lane;
-use aetheel::id::{ChannelId, MessageId, UserId};
+use aetheel_discord::{DiscordOptions, TimeLimits};
 use aetheel_model::access::AllowLists;
+use aetheel_model::event::Lane;
+use aetheel_model::id::{ChannelId, MessageId, UserId};
 
 use super::bot::{Bot, Home, Log, options};
 use crate::support::discord::{ANN, BOB, CHANNEL, Fault, LocalDiscord, OTHER, room};

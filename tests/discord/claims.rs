@@ -1,9 +1,9 @@
 //! Tests of reserved files and of muted warnings in Discord.
 
-use aetheel::dispatch::{Notice, Offer, Outlet as _};
-use aetheel::event::Lane;
-use aetheel::id::{ChannelId, UserId};
+use aetheel_dispatch::{Notice, Offer, Outlet as _};
 use aetheel_model::access::AllowLists;
+use aetheel_model::event::Lane;
+use aetheel_model::id::{ChannelId, UserId};
 
 use super::bot::{Bot, everybody};
 use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, Message, OTHER, OWNER};

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use aetheel::discord::{DiscordOptions, TimeLimits};
-use aetheel::id::{ChannelId, GuildId, MessageId, RoleId};
+use aetheel_discord::{DiscordOptions, TimeLimits};
 use aetheel_model::access::AllowLists;
+use aetheel_model::id::{ChannelId, GuildId, MessageId, RoleId};
 
 use super::bot::{Bot, Home, options};
 use crate::support::discord::{ANN, CHANNEL, GUILD, LocalDiscord, OTHER, ROLE, THREAD};

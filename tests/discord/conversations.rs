@@ -1,10 +1,10 @@
 //! Tests of threads, waiting prompts, edits and deletions.
 
-use aetheel::discord::DiscordOptions;
-use aetheel::dispatch::{Outlet as _, PriorDelivery, Setting};
-use aetheel::event::{EventKind, EventOrigin, Lane};
-use aetheel::id::{ChannelId, MessageId, UserId};
+use aetheel_discord::DiscordOptions;
+use aetheel_dispatch::{Outlet as _, PriorDelivery, Setting};
 use aetheel_model::access::AllowLists;
+use aetheel_model::event::{EventKind, EventOrigin, Lane};
+use aetheel_model::id::{ChannelId, MessageId, UserId};
 
 use super::bot::{Barrier, Bot, Home, Log, Turn, options};
 use crate::support::discord::{ANN, BOB, BOT, CHANNEL, DIRECT, Fault, LocalDiscord, THREAD};

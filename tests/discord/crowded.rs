@@ -1,6 +1,6 @@
 //! Tests with more requests per second than Discord accepts.
 
-use aetheel::discord::TimeLimits;
+use aetheel_discord::TimeLimits;
 
 use super::bot::{Bot, Home, options};
 use crate::support::discord::{ANN, LocalDiscord, room};

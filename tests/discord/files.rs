@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use aetheel::agent::Usage;
-use aetheel::discord::TimeLimits;
-use aetheel::dispatch::{AnswerFile, Excerpt, OpenQuestion, Outlet, Subject, TurnAnswer};
-use aetheel::event::AttachedFile;
-use aetheel::split::split;
+use aetheel_discord::TimeLimits;
+use aetheel_dispatch::{AnswerFile, Excerpt, OpenQuestion, Outlet, Subject, TurnAnswer};
+use aetheel_model::agent::Usage;
 use aetheel_model::choice::FooterPart;
+use aetheel_model::event::AttachedFile;
+use aetheel_model::split::split;
 
 use super::bot::{Bot, Home, answer, options};
 use crate::support::discord::{ANN, CHANNEL, Fault, LocalDiscord};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use aetheel::discord::TimeLimits;
-use aetheel::event::{Event, EventOrigin};
-use aetheel::split::split;
+use aetheel_discord::TimeLimits;
+use aetheel_model::event::{Event, EventOrigin};
+use aetheel_model::split::split;
 
 use super::bot::{Bot, Home, Turn};
 use crate::support::discord::{ANN, BOB, BOT, CHANNEL, LocalDiscord};
@@ -44,7 +44,7 @@ async fn the_prompt_is_also_above_a_failure_without_text_and_an_attached_answer(
     options.long_answer = Some(3_000);
     let bot = Bot::with_options(options, Home::new().await).await.expect("the bot starts");
     local.slash(CHANNEL, ANN, "ask", Some("go"));
-    let failed = aetheel::dispatch::TurnAnswer {
+    let failed = aetheel_dispatch::TurnAnswer {
         failure: Some("It failed.".to_owned()),
         ..super::bot::answer("")
     };
@@ -105,7 +105,7 @@ async fn the_shown_prompt_contains_no_part_of_a_secret() {
     let local = LocalDiscord::start().await;
     let mut options =
         super::bot::options(&local, TimeLimits::default().interaction(Duration::from_secs(60)));
-    options.redactor = aetheel::redact::Redactor::new(&["sk-canary-value".to_owned().into()]);
+    options.redactor = aetheel_model::redact::Redactor::new(&["sk-canary-value".to_owned().into()]);
     let bot = Bot::with_options(options, Home::new().await).await.expect("the bot starts");
     let prompt = format!("{} sk-canary-value", "x".repeat(190));
     local.slash(CHANNEL, ANN, "ask", Some(&prompt));

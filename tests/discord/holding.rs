@@ -8,13 +8,13 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
-use aetheel::agent::AskDecision;
-use aetheel::discord::{DiscordOptions, TimeLimits};
-use aetheel::dispatch::{DeliveryError, PriorDelivery, Settlement};
-use aetheel::event::{EventKind, EventOrigin, Lane, NewEvent};
-use aetheel::id::{ChannelId, MessageId, UserId};
-use aetheel::split::split;
+use aetheel_discord::{DiscordOptions, TimeLimits};
+use aetheel_dispatch::{DeliveryError, PriorDelivery, Settlement};
 use aetheel_model::access::AllowLists;
+use aetheel_model::agent::AskDecision;
+use aetheel_model::event::{EventKind, EventOrigin, Lane, NewEvent};
+use aetheel_model::id::{ChannelId, MessageId, UserId};
+use aetheel_model::split::split;
 
 use super::asks::{decision, permission, with_buttons};
 use super::bot::{Bot, Home, Log, Turn, answer, options};
@@ -38,7 +38,7 @@ fn is_pending(delivery: &mut Delivery) -> bool {
 }
 
 /// Starts a bot that retries only when something changes.
-async fn patient(local: &LocalDiscord) -> (Bot, aetheel::discord::OffsetClock) {
+async fn patient(local: &LocalDiscord) -> (Bot, aetheel_discord::OffsetClock) {
     let windows = TimeLimits::default().retry(HOUR, HOUR);
     let clock = windows.clock();
     (Bot::with_windows(local, windows).await, clock)
@@ -60,7 +60,7 @@ async fn wait_until_delayed(local: &LocalDiscord, log: &Log, times: usize) {
 async fn wait_until_failed(
     local: &LocalDiscord,
     log: &Log,
-    clock: &aetheel::discord::OffsetClock,
+    clock: &aetheel_discord::OffsetClock,
     words: &str,
 ) {
     local

@@ -3,9 +3,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use aetheel::dispatch::{Notice, Offer, OfferRefusal, Outlet, Person, PriorDelivery, TurnAnswer};
-use aetheel::event::{Event, EventOrigin};
-use aetheel::id::{ChannelId, MessageId, UserId};
+use aetheel_dispatch::{Notice, Offer, OfferRefusal, Outlet, Person, PriorDelivery, TurnAnswer};
+use aetheel_model::event::{Event, EventOrigin};
+use aetheel_model::id::{ChannelId, MessageId, UserId};
 
 use super::bot::{Bot, Home, Turn, answer, options};
 use crate::support::discord::{ANN, BOB, CHANNEL, Fault, LocalDiscord, Message, OTHER};

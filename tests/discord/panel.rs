@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use aetheel::dispatch::Setting;
-use aetheel::event::{EventKind, EventOrigin, Lane, NewEvent};
-use aetheel::id::{ChannelId, UserId};
+use aetheel_dispatch::Setting;
 use aetheel_model::access::AllowLists;
+use aetheel_model::event::{EventKind, EventOrigin, Lane, NewEvent};
+use aetheel_model::id::{ChannelId, UserId};
 
 use super::bot::{Bot, Home, everybody};
 use crate::support::discord::{

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use aetheel::discord::TimeLimits;
-use aetheel::event::{EventKind, EventOrigin, Lane, QuotedMessage};
-use aetheel::id::{ChannelId, GuildId, MessageId, RoleId, UserId};
+use aetheel_discord::TimeLimits;
 use aetheel_model::access::AllowLists;
+use aetheel_model::event::{EventKind, EventOrigin, Lane, QuotedMessage};
+use aetheel_model::id::{ChannelId, GuildId, MessageId, RoleId, UserId};
 
 use super::bot::{Barrier, Bot, Home, connect, everybody, options};
 use crate::support::discord::{

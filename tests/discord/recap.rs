@@ -1,6 +1,6 @@
 //! Tests of the earlier messages of a channel that Discord returns for a recap.
 
-use aetheel::dispatch::{Outlet, RecapMessage};
+use aetheel_dispatch::{Outlet, RecapMessage};
 
 use super::bot::{Bot, answer};
 use crate::support::discord::{ANN, BOB, CHANNEL, LocalDiscord, OTHER, OTHER_BOT, OWNER, room};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aetheel::discord::{StartError, TimeLimits};
+use aetheel_discord::{StartError, TimeLimits};
 
 use super::bot::{Bot, Home, Log, connect, options};
 use crate::support::discord::LocalDiscord;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use aetheel::discord::{DiscordOptions, TimeLimits};
+use aetheel_discord::{DiscordOptions, TimeLimits};
 
 use super::bot::{Bot, Home, options};
 use crate::support::discord::{ANN, CHANNEL, DIRECT, LocalDiscord};

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aetheel::discord::{EventSharing, GatewayEvent, LoginHistory, Parent, Receipt, TimeLimits};
-use aetheel::event::Lane;
-use aetheel::id::ChannelId;
-use aetheel::id::MessageId;
+use aetheel_discord::{EventSharing, GatewayEvent, LoginHistory, Parent, Receipt, TimeLimits};
+use aetheel_model::event::Lane;
+use aetheel_model::id::ChannelId;
+use aetheel_model::id::MessageId;
 use async_trait::async_trait;
 use tokio::sync::{mpsc, watch};
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use aetheel::discord::TimeLimits;
-use aetheel::dispatch::{Excerpt, Subject};
+use aetheel_discord::TimeLimits;
+use aetheel_dispatch::{Excerpt, Subject};
 
 use super::asks::{permission, with_buttons};
 use super::bot::Bot;

@@ -1,8 +1,8 @@
 //! Tests of the answers of heartbeats and cron jobs, for which nobody waits.
 
-use aetheel::dispatch::TurnAnswer;
-use aetheel::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
-use aetheel::id::ChannelId;
+use aetheel_dispatch::TurnAnswer;
+use aetheel_model::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
+use aetheel_model::id::ChannelId;
 
 use super::bot::{Bot, Turn, answer};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER};

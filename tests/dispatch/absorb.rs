@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use aetheel::dispatch::{Dispatcher, OfferEffect, OfferRefusal, Person, PromptRefusal, Router};
-use aetheel::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
-use aetheel::id::{ChannelId, UserId};
-use aetheel::queue::QueueLimits;
-use aetheel::workspace::{Journal, LineStore};
+use aetheel_dispatch::{Dispatcher, OfferEffect, OfferRefusal, Person, PromptRefusal, Router};
 use aetheel_model::choice::BusyPolicy;
+use aetheel_model::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
+use aetheel_model::id::{ChannelId, UserId};
+use aetheel_model::queue::QueueLimits;
+use aetheel_store::workspace::{Journal, LineStore};
 
 use super::kept::quick;
 use super::router::Other;
@@ -147,7 +147,7 @@ fn event(sequence: u64, channel: u64, prompt: &str) -> Event {
 /// Returns the journal of a node that died with an event in every state.
 async fn journal_of_a_dead_node(start: u64) -> String {
     let folder = tempfile::tempdir().unwrap();
-    let workspace = aetheel::workspace::Workspace::open(folder.path()).await.unwrap();
+    let workspace = aetheel_store::workspace::Workspace::open(folder.path()).await.unwrap();
     let (lines, first) = (Lines::default(), start << 32);
     let store = Box::new(lines.clone());
     let journal = workspace.journal_in(String::new(), store, first).await.unwrap();
@@ -193,7 +193,7 @@ async fn journal_of_a_dead_node(start: u64) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn another_node_continues_an_interrupted_request_before_what_waited() {
     let folder = tempfile::tempdir().unwrap();
-    let workspace = aetheel::workspace::Workspace::open(folder.path()).await.unwrap();
+    let workspace = aetheel_store::workspace::Workspace::open(folder.path()).await.unwrap();
     let (lines, first) = (Lines::default(), 1_u64 << 32);
     let store = Box::new(lines.clone());
     let journal = workspace.journal_in(String::new(), store, first).await.unwrap();
@@ -424,7 +424,7 @@ async fn a_machine_that_served_alone_gets_its_own_block_of_numbers() {
 /// Returns the journal file of a machine that served alone, with a waiting event and an offered
 /// one.
 async fn old_journal(folder: &Path) -> String {
-    let workspace = aetheel::workspace::Workspace::open(folder).await.unwrap();
+    let workspace = aetheel_store::workspace::Workspace::open(folder).await.unwrap();
     let journal = workspace.journal().await.unwrap();
     journal.accepted(&event(1, 7, "one"));
     journal.accepted(&event(2, 8, "two"));

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use aetheel::agent::{
+use aetheel_dispatch::{AnswerRefusal, OpenQuestion, Person, Settlement, Subject};
+use aetheel_model::agent::{
     Action, AgentEventKind, AllowedTools, AnswerForm, Ask, AskDecision, AskKind, AskOption, Chunk,
     DecisionScope, Exit, HostCommand, Input, Question, QuestionChoice, ToolStart, Write,
 };
-use aetheel::dispatch::{AnswerRefusal, OpenQuestion, Person, Settlement, Subject};
-use aetheel::event::{EventKind as Asked, EventOrigin, Lane, NewEvent};
-use aetheel::id::{ChannelId, RoleId, UserId, UserOrRoleId};
-use aetheel::turn::ProcessCommand;
+use aetheel_model::event::{EventKind as Asked, EventOrigin, Lane, NewEvent};
+use aetheel_model::id::{ChannelId, RoleId, UserId, UserOrRoleId};
+use aetheel_turn::ProcessCommand;
 
 use super::turns::only_recording;
 use crate::support::scripted::{

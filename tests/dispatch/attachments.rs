@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use aetheel::agent::{Action, Chunk, Exit, HostCommand, Input, PromptPart};
-use aetheel::dispatch::PromptRefusal;
-use aetheel::event::{AttachedFile, NewEvent};
+use aetheel_dispatch::PromptRefusal;
+use aetheel_model::agent::{Action, Chunk, Exit, HostCommand, Input, PromptPart};
+use aetheel_model::event::{AttachedFile, NewEvent};
 
 use crate::support::scripted::{
     Agent, Desk, DeskOptions, ScriptedLauncher, Understanding, message, plain, spawn,

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use aetheel::agent::{HostCommand, Input, TurnOutcome};
-use aetheel::turn::InstalledAgent as KnownAgent;
+use aetheel_model::agent::{HostCommand, Input, TurnOutcome};
+use aetheel_turn::InstalledAgent as KnownAgent;
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aetheel::agent::{AgentEventKind, Exit, HostCommand, Input, ToolStart};
-use aetheel::dispatch::{Dispatcher, TurnAnswer};
-use aetheel::queue::QueueLimits;
-use aetheel::turn::ProcessCommand;
+use aetheel_dispatch::{Dispatcher, TurnAnswer};
+use aetheel_model::agent::{AgentEventKind, Exit, HostCommand, Input, ToolStart};
 use aetheel_model::choice::BusyPolicy;
+use aetheel_model::queue::QueueLimits;
+use aetheel_turn::ProcessCommand;
 
 use crate::support::scripted::{
     Agent, Collected, OneBackend, ScriptedBackend, ScriptedLauncher, Understanding, event, message,

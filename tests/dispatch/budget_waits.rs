@@ -1,8 +1,8 @@
 //! Tests of conversations that wait at a cap: answers and resets still work, and time counts.
 
-use aetheel::agent::AskDecision;
-use aetheel::event::NewEvent;
-use aetheel::id::UserId;
+use aetheel_model::agent::AskDecision;
+use aetheel_model::event::NewEvent;
+use aetheel_model::id::UserId;
 
 use super::asks::{ANN, asking_agents, desk_options, user};
 use super::budgets::{RAISED, agent, button, lane, press, spending};

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use aetheel::agent::{AgentEventKind, Exit, Input, ToolEnd, ToolStart, ToolStatus, Usage};
-use aetheel::budget::AccountUse;
-use aetheel::dispatch::{Dispatcher, Notice, OfferEffect, OfferRefusal, Person, TurnAnswer};
-use aetheel::event::{Event, Lane, NewEvent};
-use aetheel::id::{ChannelId, UserId};
-use aetheel::queue::QueueLimits;
+use aetheel_dispatch::{Dispatcher, Notice, OfferEffect, OfferRefusal, Person, TurnAnswer};
+use aetheel_model::agent::{AgentEventKind, Exit, Input, ToolEnd, ToolStart, ToolStatus, Usage};
+use aetheel_model::budget::AccountUse;
 use aetheel_model::choice::BusyPolicy;
+use aetheel_model::event::{Event, Lane, NewEvent};
+use aetheel_model::id::{ChannelId, UserId};
+use aetheel_model::queue::QueueLimits;
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::outlive::{Gateway, Setup};

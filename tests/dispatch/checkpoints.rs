@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use aetheel::agent::Exit;
+use aetheel_model::agent::Exit;
 use tokio::sync::watch;
 
 use super::outlive::{Gateway, Setup, recording};

@@ -3,14 +3,16 @@
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
 
-use aetheel::agent::{Action, AskDecision, Chunk, Exit, HostCommand, Input, ToolRequest, Write};
-use aetheel::dispatch::{
+use aetheel_dispatch::{
     ClaimAuthor, ClaimOrder, Dispatcher, Notice, OfferEffect, OfferRefusal, Person,
 };
-use aetheel::event::{EventKind, EventOrigin, Lane, NewEvent};
-use aetheel::id::{ChannelId, UserId};
-use aetheel::policy::{PolicyEffect, PolicyRequest};
-use aetheel::turn::ProcessCommand;
+use aetheel_model::agent::{
+    Action, AskDecision, Chunk, Exit, HostCommand, Input, ToolRequest, Write,
+};
+use aetheel_model::event::{EventKind, EventOrigin, Lane, NewEvent};
+use aetheel_model::id::{ChannelId, UserId};
+use aetheel_model::policy::{PolicyEffect, PolicyRequest};
+use aetheel_turn::ProcessCommand;
 use tokio::sync::watch;
 
 use super::collisions::{CHANNELS, Office, channel_of, working};

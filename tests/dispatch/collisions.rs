@@ -3,12 +3,12 @@
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
 
-use aetheel::agent::{
+use aetheel_dispatch::Notice;
+use aetheel_model::agent::{
     AgentEventKind, Exit, FileChange, FileDiff, Input, ToolEnd, ToolStart, ToolStatus,
 };
-use aetheel::dispatch::Notice;
-use aetheel::event::NewEvent;
-use aetheel::id::{ChannelId, UserId};
+use aetheel_model::event::NewEvent;
+use aetheel_model::id::{ChannelId, UserId};
 use tokio::sync::watch;
 
 use super::outlive::{Gateway, Setup};

@@ -4,15 +4,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use aetheel::agent::{AgentEventKind, Exit, HostCommand, Input, TurnOutcome, Unrecognised};
-use aetheel::dispatch::{Dispatcher, status_rows};
-use aetheel::event::{EventKind, EventOrigin, Lane, NewEvent};
-use aetheel::id::ChannelId;
-use aetheel::queue::QueueLimits;
-use aetheel::redact::Redactor;
-use aetheel::turn::recording::{EntryKind, ParsedRecording};
-use aetheel::turn::{Agents, GuestFailure, InstalledAgent as KnownAgent};
+use aetheel_dispatch::{Dispatcher, status_rows};
+use aetheel_model::agent::{AgentEventKind, Exit, HostCommand, Input, TurnOutcome, Unrecognised};
 use aetheel_model::choice::BusyPolicy;
+use aetheel_model::event::{EventKind, EventOrigin, Lane, NewEvent};
+use aetheel_model::id::ChannelId;
+use aetheel_model::queue::QueueLimits;
+use aetheel_model::redact::Redactor;
+use aetheel_turn::recording::{EntryKind, ParsedRecording};
+use aetheel_turn::{Agents, GuestFailure, InstalledAgent as KnownAgent};
 use tempfile::TempDir;
 use tokio::sync::watch;
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use aetheel::dispatch::Dispatcher;
-use aetheel::event::Lane;
-use aetheel::queue::QueueLimits;
-use aetheel::turn::{Backend, Backends};
+use aetheel_dispatch::Dispatcher;
 use aetheel_model::choice::BusyPolicy;
+use aetheel_model::event::Lane;
+use aetheel_model::queue::QueueLimits;
+use aetheel_turn::{Backend, Backends};
 use async_trait::async_trait;
 
 use crate::support::lasting::LastingBackend;

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use aetheel::agent::{Action, Exit, HostCommand, Input, SteerOutcome, SteerResult};
-use aetheel::event::NewEvent;
+use aetheel_model::agent::{Action, Exit, HostCommand, Input, SteerOutcome, SteerResult};
+use aetheel_model::event::NewEvent;
 use tokio::sync::watch;
 
 use super::kept::{Gateway, file, quick, with_tools};
@@ -48,7 +48,7 @@ fn a_steered_message_is_complete_with_its_turn_and_not_before() {
     assert!(file(folder.path()).contains("and this"), "it is saved before anybody is informed");
     assert_eq!(
         first.runtime.block_on(steered.outcome()),
-        aetheel::dispatch::SteeringResult::Injected
+        aetheel_dispatch::SteeringResult::Injected
     );
     first.die();
     // Neither the prompt nor the steered message is lost.
@@ -63,7 +63,7 @@ fn a_steered_message_is_complete_with_its_turn_and_not_before() {
     let steered = first.runtime.block_on(first.dispatcher.intake.steer(note("and this"))).unwrap();
     assert_eq!(
         first.runtime.block_on(steered.outcome()),
-        aetheel::dispatch::SteeringResult::Injected
+        aetheel_dispatch::SteeringResult::Injected
     );
     go.send_replace(true);
     first.answers(1);
@@ -102,7 +102,7 @@ fn a_steered_message_is_named_in_the_offer_to_repeat_its_turn_and_does_not_run_a
     let steered = first.runtime.block_on(first.dispatcher.intake.steer(note("and this"))).unwrap();
     assert_eq!(
         first.runtime.block_on(steered.outcome()),
-        aetheel::dispatch::SteeringResult::Injected
+        aetheel_dispatch::SteeringResult::Injected
     );
     go.send_replace(true);
     first.wait_for_journal(folder.path(), |text| {

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use aetheel::agent::{AgentEventKind, Exit};
-use aetheel::dispatch::{
+use aetheel_dispatch::{
     DeliveryError, Dispatcher, OpenQuestion, Outlet, QuestionDismissal, Reply, Settlement,
     TurnAnswer,
 };
-use aetheel::event::{Event, EventKind as Asked, EventOrigin, Lane, NewEvent};
-use aetheel::fold::Transcript;
-use aetheel::id::{ChannelId, MessageId};
-use aetheel::observed::ObservedKind;
-use aetheel::queue::QueueLimits;
+use aetheel_model::agent::{AgentEventKind, Exit};
 use aetheel_model::choice::BusyPolicy;
+use aetheel_model::event::{Event, EventKind as Asked, EventOrigin, Lane, NewEvent};
+use aetheel_model::fold::Transcript;
+use aetheel_model::id::{ChannelId, MessageId};
+use aetheel_model::observed::ObservedKind;
+use aetheel_model::queue::QueueLimits;
 use async_trait::async_trait;
 use tokio::sync::{mpsc, watch};
 

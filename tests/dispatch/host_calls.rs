@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use aetheel::agent::{Action, AskDecision, Chunk, Exit, Input, Safety, ToolRequest, Write};
-use aetheel::dispatch::{OpenQuestion, RecapMessage, Subject, TurnAnswer};
-use aetheel::event::{AgentCause, AgentRequest, AgentRights, Event, Lane, NewEvent};
-use aetheel::id::{ChannelId, UserId};
-use aetheel::turn::{ProcessCommand, ToolLimits};
-use aetheel::workspace::AgentSchedule;
+use aetheel_dispatch::{OpenQuestion, RecapMessage, Subject, TurnAnswer};
+use aetheel_model::agent::{Action, AskDecision, Chunk, Exit, Input, Safety, ToolRequest, Write};
+use aetheel_model::event::{AgentCause, AgentRequest, AgentRights, Event, Lane, NewEvent};
+use aetheel_model::id::{ChannelId, UserId};
+use aetheel_store::workspace::AgentSchedule;
+use aetheel_turn::{ProcessCommand, ToolLimits};
 use jiff::{SignedDuration, Timestamp};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::{mpsc, watch};

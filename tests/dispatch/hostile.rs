@@ -5,10 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use aetheel::dispatch::{Dispatcher, TurnAnswer};
-use aetheel::process::{Custody, Means};
-use aetheel::queue::QueueLimits;
+use aetheel_dispatch::{Dispatcher, TurnAnswer};
 use aetheel_model::choice::BusyPolicy;
+use aetheel_model::queue::QueueLimits;
+use aetheel_process::{Custody, Means};
 
 use crate::support::scripted::{Collected, OneBackend, ScriptedBackend, message, parts, plain};
 

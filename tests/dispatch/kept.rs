@@ -5,15 +5,15 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aetheel::agent::{AgentEventKind, Exit, ToolStart};
-use aetheel::dispatch::{
+use aetheel_dispatch::{
     Dispatcher, OfferEffect, OfferRefusal, OpenedThread, Person, PromptRefusal, StopResult,
 };
-use aetheel::event::{EventKind as Asked, EventOrigin, Lane, NewEvent};
-use aetheel::id::{ChannelId, MessageId, UserId};
-use aetheel::queue::QueueLimits;
-use aetheel::workspace::Journal;
+use aetheel_model::agent::{AgentEventKind, Exit, ToolStart};
 use aetheel_model::choice::BusyPolicy;
+use aetheel_model::event::{EventKind as Asked, EventOrigin, Lane, NewEvent};
+use aetheel_model::id::{ChannelId, MessageId, UserId};
+use aetheel_model::queue::QueueLimits;
+use aetheel_store::workspace::Journal;
 use tokio::sync::watch;
 
 use crate::support::scripted::{
@@ -140,7 +140,7 @@ pub(super) fn file(folder: &Path) -> String {
 pub(super) fn with_tools() -> Understanding {
     let plain = plain();
     Arc::new(move |state, input| {
-        if let aetheel::agent::Input::Line(line) = input
+        if let aetheel_model::agent::Input::Line(line) = input
             && line.text == "tool"
         {
             let start = ToolStart {
@@ -429,7 +429,12 @@ fn a_stopped_prompt_does_not_return() {
     first.ask("waiting");
     {
         let _inside = first.runtime.enter();
-        assert!(first.dispatcher.turns.stop(&aetheel::event::Lane::Channel(ChannelId::discord(7))));
+        assert!(
+            first
+                .dispatcher
+                .turns
+                .stop(&aetheel_model::event::Lane::Channel(ChannelId::discord(7)))
+        );
     }
     first.wait_for_journal(folder.path(), |text| text.contains("- [x] `2`"));
     first.die();

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use aetheel::dispatch::{Dispatcher, Notice, OfferEffect, OfferRefusal, Setting};
-use aetheel::queue::QueueLimits;
-use aetheel::turn::{Backend, Backends};
+use aetheel_dispatch::{Dispatcher, Notice, OfferEffect, OfferRefusal, Setting};
 use aetheel_model::choice::BusyPolicy;
+use aetheel_model::queue::QueueLimits;
+use aetheel_turn::{Backend, Backends};
 
 use super::limits::{THREE_HOURS, agent, lane, limited, saved};
 use crate::support::scripted::{Collected, ScriptedBackend, ScriptedLauncher, message, parts};

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use aetheel::agent::{
+use aetheel_dispatch::Setting;
+use aetheel_model::agent::{
     AgentEventKind, AgentFailure, Exit, FailureKind, Input, Quota, ToolEnd, ToolStart, ToolStatus,
     TurnOutcome,
 };
-use aetheel::dispatch::Setting;
-use aetheel::event::{Lane, NewEvent};
-use aetheel::id::ChannelId;
+use aetheel_model::event::{Lane, NewEvent};
+use aetheel_model::id::ChannelId;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 
@@ -64,7 +64,7 @@ pub(super) fn limited() -> Understanding {
     })
 }
 
-fn refused() -> aetheel::agent::Action {
+fn refused() -> aetheel_model::agent::Action {
     let message = "You've hit your limit".to_owned();
     let failure = AgentFailure { kind: FailureKind::Quota, message, retry_after_ms: None };
     done(TurnOutcome::Failed(failure))

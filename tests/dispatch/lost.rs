@@ -5,18 +5,18 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aetheel::agent::{
+use aetheel_dispatch::{Dispatcher, OfferEffect, OfferRefusal, Person, TurnAnswer};
+use aetheel_model::agent::{
     AgentEventKind as Told, Exit, FailureKind, Input, ToolStart, TurnOutcome, Unrecognised,
 };
-use aetheel::dispatch::{Dispatcher, OfferEffect, OfferRefusal, Person, TurnAnswer};
-use aetheel::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
-use aetheel::id::{ChannelId, MessageId, UserId};
-use aetheel::queue::QueueLimits;
-use aetheel::redact::Redactor;
-use aetheel::turn::recording::{ParsedRecording, Recorder, RecordingLimits};
-use aetheel::turn::{Backend, Backends, GuestFailure, ProcessCommand};
-use aetheel::workspace::{Journal, LostState, LostTurn, SessionId, Workspace};
 use aetheel_model::choice::BusyPolicy;
+use aetheel_model::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
+use aetheel_model::id::{ChannelId, MessageId, UserId};
+use aetheel_model::queue::QueueLimits;
+use aetheel_model::redact::Redactor;
+use aetheel_store::workspace::{Journal, LostState, LostTurn, SessionId, Workspace};
+use aetheel_turn::recording::{ParsedRecording, Recorder, RecordingLimits};
+use aetheel_turn::{Backend, Backends, GuestFailure, ProcessCommand};
 use tokio::sync::watch;
 
 use crate::support::scripted::{
@@ -29,7 +29,7 @@ const BOB: u64 = 5;
 
 /// Calls `of` for a line `riddle X`, and treats all other lines like `plain`.
 fn riddles(
-    of: impl Fn(&str) -> Result<Vec<aetheel::agent::Action>, GuestFailure> + Send + Sync + 'static,
+    of: impl Fn(&str) -> Result<Vec<aetheel_model::agent::Action>, GuestFailure> + Send + Sync + 'static,
 ) -> Understanding {
     let plain = plain();
     Arc::new(move |state, input| match input {
@@ -578,7 +578,7 @@ fn a_recording_truncated_at_its_size_limit_gets_no_invented_end() {
     gateway.replace(solved());
     let path = folder.path().join("recordings").join(&lost.recording);
     let read =
-        gateway.runtime.block_on(aetheel::turn::reread::reread(&*solved(), &path, &lost.turn));
+        gateway.runtime.block_on(aetheel_turn::reread::reread(&*solved(), &path, &lost.turn));
     assert!(
         read.as_ref().is_err_and(|why| why
             .to_string()

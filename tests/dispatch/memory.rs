@@ -3,9 +3,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use aetheel::agent::{Exit, HostCommand, Input};
-use aetheel::event::{EventKind, EventOrigin, Lane, NewEvent};
-use aetheel::id::UserId;
+use aetheel_model::agent::{Exit, HostCommand, Input};
+use aetheel_model::event::{EventKind, EventOrigin, Lane, NewEvent};
+use aetheel_model::id::UserId;
 
 use crate::support::scripted::{
     Agent, Desk, DeskOptions, ScriptedLauncher, Understanding, message, plain,

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use aetheel::agent::AskDecision;
-use aetheel::event::NewEvent;
-use aetheel::id::UserId;
-use aetheel::observed::ObservedKind;
-use aetheel::policy::{PolicyEffect, PolicyRequest};
+use aetheel_model::agent::AskDecision;
+use aetheel_model::event::NewEvent;
+use aetheel_model::id::UserId;
+use aetheel_model::observed::ObservedKind;
+use aetheel_model::policy::{PolicyEffect, PolicyRequest};
 
 use super::planning::{agent, ann, asking};
 use crate::support::observers::CollectingObserver;
@@ -80,7 +80,7 @@ fn word(kind: &ObservedKind) -> String {
 async fn a_failed_turn_ends_with_its_reason() {
     let seen = Arc::new(CollectingObserver::default());
     let launcher = ScriptedLauncher::new(|agent: Agent| async move {
-        agent.exit(aetheel::agent::Exit::Code(3), "sk-canary-0123456789 is wrong").await;
+        agent.exit(aetheel_model::agent::Exit::Code(3), "sk-canary-0123456789 is wrong").await;
     });
     let (observers, secret) = (seen.clone(), Some(CANARY.into()));
     let desk =

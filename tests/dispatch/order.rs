@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aetheel::agent::Exit;
-use aetheel::dispatch::PromptRefusal;
-use aetheel::event::Lane;
-use aetheel::id::ChannelId;
+use aetheel_dispatch::PromptRefusal;
+use aetheel_model::agent::Exit;
+use aetheel_model::event::Lane;
+use aetheel_model::id::ChannelId;
 use tokio::sync::watch;
 
 use crate::support::scripted::{Agent, Desk, DeskOptions, ScriptedLauncher, message};

@@ -4,22 +4,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use aetheel::agent::{
+use aetheel_dispatch::{Dispatcher, Person};
+use aetheel_model::agent::{
     Action, AgentEvent, AgentEventKind, Ask, AskDecision, AskKind, Chunk, HostCommand, Input,
     Safety, ToolEnd, ToolStart, ToolStatus, Write,
 };
-use aetheel::dispatch::{Dispatcher, Person};
-use aetheel::event::NewEvent;
-use aetheel::id::UserId;
-use aetheel::observed::{ObservedEvent, ObservedKind};
-use aetheel::queue::QueueLimits;
-use aetheel::turn::recording::Recorder;
-use aetheel::turn::{
+use aetheel_model::choice::BusyPolicy;
+use aetheel_model::event::NewEvent;
+use aetheel_model::id::UserId;
+use aetheel_model::observed::{ObservedEvent, ObservedKind};
+use aetheel_model::queue::QueueLimits;
+use aetheel_runtime::clock::Clock;
+use aetheel_store::workspace::Journal;
+use aetheel_turn::recording::Recorder;
+use aetheel_turn::{
     Backends, NoObservers, NoPolicies, Policies, ProcessCommand, ToolLimits, TurnObservers,
 };
-use aetheel::workspace::Journal;
-use aetheel_model::choice::BusyPolicy;
-use aetheel_runtime::clock::Clock;
 use jiff::tz::TimeZone;
 use tokio::sync::{mpsc, watch};
 
@@ -171,7 +171,7 @@ fn in_two_halves() -> (watch::Sender<bool>, Arc<ScriptedLauncher>) {
             agent.say(&["session s1", "text one, "]).await;
             let _ = given.wait_for(|given| *given).await;
             agent.say(&["text two", "done"]).await;
-            agent.exit(aetheel::agent::Exit::Code(0), "").await;
+            agent.exit(aetheel_model::agent::Exit::Code(0), "").await;
         }
     });
     (leave, launcher)
@@ -325,7 +325,7 @@ pub(super) fn asking_agents()
                 told.send(String::from_utf8(bytes).unwrap().trim().to_owned()).unwrap();
                 let _ = given.wait_for(|given| *given).await;
                 agent.say(&["text after", "done"]).await;
-                return agent.exit(aetheel::agent::Exit::Code(0), "").await;
+                return agent.exit(aetheel_model::agent::Exit::Code(0), "").await;
             }
         }
     });
@@ -449,7 +449,7 @@ fn the_next_process_knows_when_a_running_tool_began() {
             agent.say(&["session s1", "begin", "text one, "]).await;
             let _ = given.wait_for(|given| *given).await;
             agent.say(&["end", "text two", "done"]).await;
-            agent.exit(aetheel::agent::Exit::Code(0), "").await;
+            agent.exit(aetheel_model::agent::Exit::Code(0), "").await;
         }
     });
     let (folder, shelf) = (folder(), Shelf::new(launcher));
@@ -590,7 +590,7 @@ fn a_write_that_was_dropped_does_not_repeat_the_next_one_after_a_crash() {
                     }
                 }
                 agent.say(&["text two", "done"]).await;
-                agent.exit(aetheel::agent::Exit::Code(0), "").await;
+                agent.exit(aetheel_model::agent::Exit::Code(0), "").await;
             }
         });
         let shelf = Shelf::new(agents);

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aetheel::agent::{Descriptor, Exit};
-use aetheel::dispatch::Dispatcher;
-use aetheel::event::Lane;
-use aetheel::id::{ChannelId, MessageId};
-use aetheel::queue::QueueLimits;
-use aetheel::turn::{Backend, Backends, Generation, Guest, GuestFailure};
+use aetheel_dispatch::Dispatcher;
+use aetheel_model::agent::{Descriptor, Exit};
 use aetheel_model::choice::BusyPolicy;
+use aetheel_model::event::Lane;
+use aetheel_model::id::{ChannelId, MessageId};
+use aetheel_model::queue::QueueLimits;
+use aetheel_turn::{Backend, Backends, Generation, Guest, GuestFailure};
 use async_trait::async_trait;
 
 use crate::support::scripted::{

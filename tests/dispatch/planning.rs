@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use aetheel::agent::{
+use aetheel_dispatch::{Person, Settlement};
+use aetheel_model::agent::{
     Action, Ask, AskDecision, AskKind, Chunk, Exit, HostCommand, Input, Mode, ToolStart, Write,
     is_read_only,
 };
-use aetheel::dispatch::{Person, Settlement};
-use aetheel::event::NewEvent;
-use aetheel::id::UserId;
-use aetheel::turn::ProcessCommand;
+use aetheel_model::event::NewEvent;
+use aetheel_model::id::UserId;
+use aetheel_turn::ProcessCommand;
 
 use crate::support::recordings::{actions, cases};
 use crate::support::scripted::{

@@ -3,13 +3,13 @@
 
 use std::sync::{Arc, Mutex};
 
-use aetheel::agent::{AllowedTools, AskDecision, Mode, Safety};
-use aetheel::event::NewEvent;
-use aetheel::id::UserId;
-use aetheel::policy::{PolicyCeiling, PolicyEffect, PolicyRequest, PolicyRuling, PolicyVote};
-use aetheel::redact::Redactor;
-use aetheel::turn::recording::{EntryKind, ParsedRecording};
-use aetheel::turn::{Policies, transcript};
+use aetheel_model::agent::{AllowedTools, AskDecision, Mode, Safety};
+use aetheel_model::event::NewEvent;
+use aetheel_model::id::UserId;
+use aetheel_model::policy::{PolicyCeiling, PolicyEffect, PolicyRequest, PolicyRuling, PolicyVote};
+use aetheel_model::redact::Redactor;
+use aetheel_turn::recording::{EntryKind, ParsedRecording};
+use aetheel_turn::{Policies, transcript};
 use async_trait::async_trait;
 
 use super::outlive::{self, Gateway, Setup, asking_agents, recording};

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use aetheel::agent::Exit;
-use aetheel::dispatch::HealthProbe;
+use aetheel_dispatch::HealthProbe;
+use aetheel_model::agent::Exit;
 use tokio::sync::watch;
 
 use crate::support::scripted::{Agent, Desk, DeskOptions, ScriptedLauncher, message};

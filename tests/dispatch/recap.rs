@@ -1,11 +1,11 @@
 //! Tests of conversations that moved to another machine: the agent there starts a new session and
 //! receives the earlier messages.
 
-use aetheel::agent::Exit;
-use aetheel::dispatch::RecapMessage;
-use aetheel::event::Lane;
-use aetheel::id::ChannelId;
-use aetheel::workspace::{SessionId, Workspace};
+use aetheel_dispatch::RecapMessage;
+use aetheel_model::agent::Exit;
+use aetheel_model::event::Lane;
+use aetheel_model::id::ChannelId;
+use aetheel_store::workspace::{SessionId, Workspace};
 
 use crate::support::scripted::{Agent, Desk, DeskOptions, ScriptedLauncher, message};
 

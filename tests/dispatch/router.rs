@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
-use aetheel::dispatch::{Placement, PromptRefusal, Router};
-use aetheel::event::{EventKind, EventOrigin, Lane, NewEvent};
-use aetheel::id::{ChannelId, UserId};
+use aetheel_dispatch::{Placement, PromptRefusal, Router};
+use aetheel_model::event::{EventKind, EventOrigin, Lane, NewEvent};
+use aetheel_model::id::{ChannelId, UserId};
 
 use crate::support::scripted::{Desk, DeskOptions, behind_a_gate, message};
 

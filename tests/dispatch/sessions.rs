@@ -3,12 +3,12 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aetheel::dispatch::{Dispatcher, DispatcherDeps, Setting};
-use aetheel::event::Lane;
-use aetheel::id::ChannelId;
-use aetheel::queue::QueueLimits;
-use aetheel::workspace::Bindings;
+use aetheel_dispatch::{Dispatcher, DispatcherDeps, Setting};
 use aetheel_model::choice::BusyPolicy;
+use aetheel_model::event::Lane;
+use aetheel_model::id::ChannelId;
+use aetheel_model::queue::QueueLimits;
+use aetheel_store::workspace::Bindings;
 
 use crate::support::lasting::{AgentCommand, LastingAgent, LastingBackend, Replaceable, echoing};
 use crate::support::scripted::{Agent, Collected, ScriptedLauncher, message, parts};

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use aetheel::dispatch::{ClaimAuthor, ClaimOrder, Notice, Router};
-use aetheel::event::Lane;
-use aetheel::id::ChannelId;
+use aetheel_dispatch::{ClaimAuthor, ClaimOrder, Notice, Router};
+use aetheel_model::event::Lane;
+use aetheel_model::id::ChannelId;
 
 use super::claims::{agent, options};
 use super::collisions::channel_of;

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use aetheel::agent::{
+use aetheel_dispatch::{PromptRefusal, SteeringResult};
+use aetheel_model::agent::{
     Action, Chunk, Exit, HostCommand, Input, PromptPart, SteerOutcome, SteerResult as Report, Write,
 };
-use aetheel::dispatch::{PromptRefusal, SteeringResult};
-use aetheel::event::NewEvent;
-use aetheel::id::ChannelId;
-use aetheel::turn::ProcessCommand;
+use aetheel_model::event::NewEvent;
+use aetheel_model::id::ChannelId;
+use aetheel_turn::ProcessCommand;
 
 use crate::support::scripted::{
     Agent, Desk, DeskOptions, ScriptedLauncher, Understanding, message, plain,
@@ -99,7 +99,9 @@ async fn a_message_that_the_turn_cannot_accept_becomes_the_next_prompt() {
         assert!(told.message().is_some() && told.is_prompt());
         if feature.is_none() {
             assert!(
-                desk.dispatcher.turns.stop(&aetheel::event::Lane::Channel(ChannelId::discord(7)))
+                desk.dispatcher
+                    .turns
+                    .stop(&aetheel_model::event::Lane::Channel(ChannelId::discord(7)))
             );
             continue;
         }
@@ -138,7 +140,9 @@ async fn a_message_stopped_with_its_turn_is_refused_and_does_not_become_a_prompt
     };
     let desk = working(deaf, Some("steer")).await;
     let underway = desk.dispatcher.intake.steer(note("and then")).await.unwrap();
-    assert!(desk.dispatcher.turns.stop(&aetheel::event::Lane::Channel(ChannelId::discord(7))));
+    assert!(
+        desk.dispatcher.turns.stop(&aetheel_model::event::Lane::Channel(ChannelId::discord(7)))
+    );
     assert_eq!(underway.outcome().await, SteeringResult::Stopped);
     let answers = desk.collected.answers(2).await;
     let refused =

@@ -6,16 +6,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use aetheel::agent::{
+use aetheel_dispatch::{Dispatcher, TurnAnswer};
+use aetheel_model::agent::{
     AgentEventKind, Exit, FileChange, FileDiff, Input, PlanEntry, PlanStatus, ToolEnd, ToolStart,
     ToolStatus,
 };
-use aetheel::dispatch::{Dispatcher, TurnAnswer};
-use aetheel::event::{Lane, NewEvent};
-use aetheel::id::ChannelId;
-use aetheel::queue::QueueLimits;
-use aetheel::turn::{Backend, Backends};
 use aetheel_model::choice::BusyPolicy;
+use aetheel_model::event::{Lane, NewEvent};
+use aetheel_model::id::ChannelId;
+use aetheel_model::queue::QueueLimits;
+use aetheel_turn::{Backend, Backends};
 
 use crate::support::scripted::{
     Agent, Collected, ScriptedBackend, ScriptedLauncher, Understanding, event, message, parts,
@@ -120,7 +120,7 @@ impl Team {
         let mut parts = parts(folder.path(), "alpha", backends, launched, &collected, limits).await;
         parts.choices.backends = AGENTS.map(str::to_owned).to_vec();
         parts.choices.recap_on_switch = recap;
-        parts.redactor = aetheel::redact::Redactor::new(&[SECRET.to_owned().into()]);
+        parts.redactor = aetheel_model::redact::Redactor::new(&[SECRET.to_owned().into()]);
         Self { dispatcher: Dispatcher::new(parts), collected, launcher, _folder: folder, asked: 0 }
     }
 

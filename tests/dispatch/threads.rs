@@ -3,10 +3,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use aetheel::agent::{Exit, HostCommand, Input, Safety, StartTurn};
-use aetheel::dispatch::Setting;
-use aetheel::event::{Lane, NewEvent};
-use aetheel::id::ChannelId;
+use aetheel_dispatch::Setting;
+use aetheel_model::agent::{Exit, HostCommand, Input, Safety, StartTurn};
+use aetheel_model::event::{Lane, NewEvent};
+use aetheel_model::id::ChannelId;
 
 use crate::support::scripted::{
     Agent, Desk, DeskOptions, ScriptedLauncher, Understanding, message, plain,

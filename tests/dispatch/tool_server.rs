@@ -6,13 +6,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use aetheel::agent::{
+use aetheel_model::agent::{
     Action, AgentVariable, ArgumentValue, AskDecision, Chunk, Exit, HostCommand, Input,
 };
-use aetheel::process::tool_relay::{REQUEST_NUMBER, ToolRelay, listen_for_relay};
-use aetheel::turn::ToolEndpoints;
-use aetheel::turn::recording::{EntryKind, ParsedRecording};
-use aetheel::web::tool_server::ToolServer;
+use aetheel_process::tool_relay::{REQUEST_NUMBER, ToolRelay, listen_for_relay};
+use aetheel_turn::ToolEndpoints;
+use aetheel_turn::recording::{EntryKind, ParsedRecording};
+use aetheel_web::tool_server::ToolServer;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;

@@ -5,12 +5,12 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
 
-use aetheel::agent::{Action, AskDecision, Chunk, Exit, Input, ToolRequest, Write};
-use aetheel::dispatch::{Settlement, TurnAnswer};
-use aetheel::turn::ProcessCommand;
-use aetheel::turn::recording::{EntryKind, ParsedRecording};
-use aetheel::turn::replay::{Batches, replay};
+use aetheel_dispatch::{Settlement, TurnAnswer};
+use aetheel_model::agent::{Action, AskDecision, Chunk, Exit, Input, ToolRequest, Write};
 use aetheel_model::host_tool::HostToolKind;
+use aetheel_turn::ProcessCommand;
+use aetheel_turn::recording::{EntryKind, ParsedRecording};
+use aetheel_turn::replay::{Batches, replay};
 use tokio::sync::{mpsc, watch};
 
 use super::outlive::{Gateway, Setup, ann, recording};
@@ -165,8 +165,8 @@ async fn the_result_of_a_question_is_the_answer_of_people() {
         let desk = Desk::new(launcher, options()).await;
         desk.ask(1, "go");
         let asked = desk.collected.questions(1).await.remove(0);
-        let owner = aetheel::dispatch::Person::User {
-            id: aetheel::id::UserId::discord(9),
+        let owner = aetheel_dispatch::Person::User {
+            id: aetheel_model::id::UserId::discord(9),
             roles: vec![],
             owner: true,
             name: "owner".to_owned(),

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use aetheel::agent::{
+use aetheel_model::agent::{
     Action, Exit, FailureKind, HostCommand, Input, Safety, TimedInput, TurnOutcome,
 };
-use aetheel::event::Lane;
-use aetheel::id::ChannelId;
-use aetheel::turn::recording::{EntryKind, ParsedRecording};
-use aetheel::turn::{Backend as _, GuestFailure, ProcessCommand};
+use aetheel_model::event::Lane;
+use aetheel_model::id::ChannelId;
+use aetheel_turn::recording::{EntryKind, ParsedRecording};
+use aetheel_turn::{Backend as _, GuestFailure, ProcessCommand};
 
 use crate::support::scripted::{
     Agent, Desk, DeskOptions, ScriptedBackend, ScriptedLauncher, Understanding, done, event,
@@ -158,8 +158,8 @@ async fn each_guest_failure_ends_its_own_turn_and_no_other() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn forged_flags_values_programs_and_variables_start_nothing() {
-    use aetheel::agent::{AgentVariable, ArgumentValue};
-    type Forgery = fn(&mut aetheel::agent::Spawn);
+    use aetheel_model::agent::{AgentVariable, ArgumentValue};
+    type Forgery = fn(&mut aetheel_model::agent::Spawn);
     let forgeries: [(&str, Forgery); 5] = [
         ("undeclared flag", |plan| plan.arguments.push(ArgumentValue::Text("--evil".into()))),
         ("flag of a higher level", |plan| {
@@ -419,7 +419,7 @@ async fn replaying_a_recording_yields_the_same_actions() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn impossible_requests_are_answered_so_that_no_guest_waits_forever() {
-    use aetheel::agent::{Ask, AskDecision, AskKind, HttpRequest, OpenStream};
+    use aetheel_model::agent::{Ask, AskDecision, AskKind, HttpRequest, OpenStream};
     let heard = Arc::new(std::sync::Mutex::new(Vec::new()));
     let notes = heard.clone();
     let guest = except(move |input| match input {
@@ -475,7 +475,7 @@ async fn impossible_requests_are_answered_so_that_no_guest_waits_forever() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_guest_that_keeps_the_host_busy_or_reports_without_end_is_cut_off() {
-    use aetheel::agent::{Chunk, HttpRequest, Write};
+    use aetheel_model::agent::{Chunk, HttpRequest, Write};
     // The connection is refused at once, as no process listens there.
     let asks = |_: &Input| {
         let request = HttpRequest {

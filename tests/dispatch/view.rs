@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use aetheel::agent::{Exit, Safety};
-use aetheel::dispatch::{Setting, queue_rows, status_rows};
-use aetheel::event::{Lane, NewEvent};
-use aetheel::id::ChannelId;
+use aetheel_dispatch::{Setting, queue_rows, status_rows};
+use aetheel_model::agent::{Exit, Safety};
+use aetheel_model::event::{Lane, NewEvent};
+use aetheel_model::id::ChannelId;
 use tokio::sync::watch;
 
 use crate::support::scripted::{Agent, Desk, DeskOptions, ScriptedLauncher, message};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use aetheel::dispatch::{LaneWait, OfferEffect, OfferRefusal, Person, WaitDecider};
-use aetheel::event::NewEvent;
-use aetheel::id::UserId;
+use aetheel_dispatch::{LaneWait, OfferEffect, OfferRefusal, Person, WaitDecider};
+use aetheel_model::event::NewEvent;
+use aetheel_model::id::UserId;
 
 use crate::support::scripted::message;
 

@@ -1,7 +1,7 @@
 //! Tests of prompts that are withdrawn or changed while they wait.
 
-use aetheel::dispatch::PromptRefusal;
-use aetheel::event::NewEvent;
+use aetheel_dispatch::PromptRefusal;
+use aetheel_model::event::NewEvent;
 
 use crate::support::scripted::{Desk, DeskOptions, behind_a_gate, message};
 

@@ -1,6 +1,6 @@
 //! Answers, commands and messages, as users see them in Discord.
 
-use aetheel::split::split;
+use aetheel_model::split::split;
 
 use super::{installed, serving};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord, OTHER, OTHER_BOT};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use aetheel::agent::{
+use aetheel_model::agent::{
     Action, AgentEvent, AgentEventKind, ArgumentValue, Spawn, TextEvent, TurnDone, TurnOutcome,
 };
 use serde_json::json;

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Cursor;
 use std::os::unix::fs::PermissionsExt as _;
 
-use aetheel::agent::{Action, Spawn, TurnDone, TurnOutcome};
+use aetheel_model::agent::{Action, Spawn, TurnDone, TurnOutcome};
 use minisign::KeyPair;
 use serde_json::{Value, json};
 
@@ -168,7 +168,7 @@ async fn an_installed_component_serves_and_a_rollback_restores_the_previous_one(
 
 #[tokio::test]
 async fn a_component_that_reads_worse_is_rolled_back_automatically_without_a_restart() {
-    use aetheel::agent::{AgentEvent, AgentEventKind, TextEvent, Unrecognised};
+    use aetheel_model::agent::{AgentEvent, AgentEventKind, TextEvent, Unrecognised};
 
     let local = LocalDiscord::start().await;
     let installation = prepared(installed(&local)).with("OUTPUT_CHANNEL_ID", &OTHER.to_string());
@@ -225,7 +225,7 @@ async fn a_component_that_reads_worse_is_rolled_back_automatically_without_a_res
 
 #[tokio::test]
 async fn an_invalid_session_id_of_a_backend_is_logged_with_a_next_step() {
-    use aetheel::agent::{AgentEvent, AgentEventKind, SessionReady, TextEvent};
+    use aetheel_model::agent::{AgentEvent, AgentEventKind, SessionReady, TextEvent};
 
     let local = LocalDiscord::start().await;
     let installation = prepared(installed(&local));

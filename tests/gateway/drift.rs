@@ -3,7 +3,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use aetheel::agent::{Action, AgentEvent, AgentEventKind, Spawn, TextEvent, TurnDone, TurnOutcome};
+use aetheel_model::agent::{
+    Action, AgentEvent, AgentEventKind, Spawn, TextEvent, TurnDone, TurnOutcome,
+};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 

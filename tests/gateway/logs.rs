@@ -75,7 +75,7 @@ fn a_panic_is_one_line_of_json_wherever_it_happens() {
         aetheel_runtime::log::start(
             aetheel_model::choice::LogFormat::Json,
             "info",
-            aetheel::redact::Redactor::default(),
+            aetheel_model::redact::Redactor::default(),
         )
         .unwrap();
         let elsewhere = std::thread::Builder::new()

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use super::{installed, serving};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord, Message, OTHER, OWNER};
 use crate::support::program::{Installation, aetheel, rebuilt};
-use aetheel::workspace::component_digest;
+use aetheel_store::workspace::component_digest;
 
 /// Limit for an attempt, which compiles a backend and its dependencies.
 const MENDED: Duration = Duration::from_secs(540);

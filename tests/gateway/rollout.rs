@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 use super::components::{download, expect_answer, listed, mini, prepared, row_of_mini};
 use super::{installed, serving};
-use aetheel::workspace::component_digest;
+use aetheel_store::workspace::component_digest;
 
 use crate::rollout::faults::rebuilt;
 use crate::support::browser::Browser;

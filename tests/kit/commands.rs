@@ -201,7 +201,7 @@ fn test_requires_the_expected_actions() {
     let parsed = |text: String| {
         text.lines()
             .map(|line| serde_json::from_str(line).unwrap())
-            .collect::<Vec<aetheel::agent::Action>>()
+            .collect::<Vec<aetheel_model::agent::Action>>()
     };
     let written =
         fs::read_to_string(bench.folder.path().join("cases/plain.actions.jsonl")).unwrap();
@@ -324,28 +324,28 @@ fn a_core_module_is_refused_with_a_hint_to_make_a_component_of_it() {
 #[test]
 fn replay_shows_when_a_failed_turn_can_be_retried() {
     let bench = Bench::shipped("gemini", |case| case == "plain");
-    let tape = aetheel::turn::recording::ParsedRecording::read(
+    let tape = aetheel_turn::recording::ParsedRecording::read(
         &fs::read_to_string(bench.case("plain")).unwrap(),
     )
     .unwrap();
-    let failure = aetheel::agent::AgentFailure {
-        kind: aetheel::agent::FailureKind::RateLimited,
+    let failure = aetheel_model::agent::AgentFailure {
+        kind: aetheel_model::agent::FailureKind::RateLimited,
         message: "slow down".to_owned(),
         retry_after_ms: Some(1_500),
     };
-    let done = aetheel::agent::TurnDone {
+    let done = aetheel_model::agent::TurnDone {
         session: 1,
         turn: 1,
-        outcome: aetheel::agent::TurnOutcome::Failed(failure),
+        outcome: aetheel_model::agent::TurnOutcome::Failed(failure),
         text: None,
         usage: None,
     };
-    let step = aetheel::turn::replay::ReplayStep {
+    let step = aetheel_turn::replay::ReplayStep {
         entry: 0,
-        actions: vec![aetheel::agent::Action::TurnDone(done)],
+        actions: vec![aetheel_model::agent::Action::TurnDone(done)],
     };
-    let mut replayed = aetheel::turn::replay::ReplayResult::default();
+    let mut replayed = aetheel_turn::replay::ReplayResult::default();
     replayed.steps.push(step);
-    let told = aetheel::kit::summary::summarize(&tape, &replayed);
+    let told = aetheel_kit::summary::summarize(&tape, &replayed);
     assert_eq!(told[0].text, "failed: rate-limited: slow down (again after 1.5 s)");
 }

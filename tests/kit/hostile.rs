@@ -1,6 +1,6 @@
 //! Tests of guests that misbehave on purpose, and of the rule that detects each.
 
-use aetheel::agent::{Action, ArgumentValue, SessionReady, Spawn, TurnDone, TurnOutcome};
+use aetheel_model::agent::{Action, ArgumentValue, SessionReady, Spawn, TurnDone, TurnOutcome};
 use serde_json::json;
 
 use super::{Bench, Done};

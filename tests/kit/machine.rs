@@ -4,23 +4,23 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use aetheel::agent::{
+use aetheel_kit::step_viewer::{
+    STEPS, StepSearch, StepSign, StepViewer, StepViewerError, TurnSteps,
+};
+use aetheel_model::agent::{
     Action, AgentEvent, AgentEventKind, AgentLine, HostCommand, Input, Pipe, Safety, StartTurn,
     TextEvent, TurnDone, Unrecognised,
 };
-use aetheel::agent::{TurnOutcome, TurnRef};
-use aetheel::backend::{Engine, Registry, RegistryOptions};
-use aetheel::fold::Transcript;
-use aetheel::kit::step_viewer::{
-    STEPS, StepSearch, StepSign, StepViewer, StepViewerError, TurnSteps,
-};
-use aetheel::redact::Redactor;
-use aetheel::turn::Backends as _;
-use aetheel::turn::recording::{
+use aetheel_model::agent::{TurnOutcome, TurnRef};
+use aetheel_model::fold::Transcript;
+use aetheel_model::limits::ResourceLimits;
+use aetheel_model::redact::Redactor;
+use aetheel_turn::Backends as _;
+use aetheel_turn::recording::{
     EntryKind, FORMAT, Header, Recorder, RecordingEntry, RecordingLimits,
 };
-use aetheel::turn::replay::{Batches, replay};
-use aetheel_model::limits::ResourceLimits;
+use aetheel_turn::replay::{Batches, replay};
+use aetheel_wasm::{Engine, Registry, RegistryOptions};
 
 use crate::support::built;
 use crate::support::recordings::{cases, name};

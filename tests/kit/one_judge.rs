@@ -3,19 +3,19 @@
 
 use std::sync::Arc;
 
-use aetheel::agent::{
+use aetheel_kit::check::{Area, check};
+use aetheel_kit::mend::{LostRecording, MendEffort, MendEvidence, MendRule, judge};
+use aetheel_kit::mutation::OTHER_KIND;
+use aetheel_kit::report::{ReportOptions, ReportOrigin, ReportedLimits, make_report};
+use aetheel_kit::{Case, CheckFinding, Rule, unread};
+use aetheel_model::agent::{
     Action, AgentEventKind, Descriptor, HostCommand, Input, OutputDifference, Pipe, TextEvent,
     TimedInput, TurnOutcome, Unrecognised,
 };
-use aetheel::kit::check::{Area, check};
-use aetheel::kit::mend::{LostRecording, MendEffort, MendEvidence, MendRule, judge};
-use aetheel::kit::mutation::OTHER_KIND;
-use aetheel::kit::report::{ReportOptions, ReportOrigin, ReportedLimits, make_report};
-use aetheel::kit::{Case, CheckFinding, Rule, unread};
-use aetheel::turn::comparison::compare;
-use aetheel::turn::recording::{EntryKind, ParsedRecording, RecordingEntry};
-use aetheel::turn::replay::{Batches, endings, replay};
-use aetheel::turn::{Backend, Ending, Generation, Guest, GuestFailure, RolloutPair};
+use aetheel_turn::comparison::compare;
+use aetheel_turn::recording::{EntryKind, ParsedRecording, RecordingEntry};
+use aetheel_turn::replay::{Batches, endings, replay};
+use aetheel_turn::{Backend, Ending, Generation, Guest, GuestFailure, RolloutPair};
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 

@@ -4,10 +4,10 @@
 use std::fs;
 use std::path::Path;
 
-use aetheel::backend::{AdmissionError, Engine, LoadReport, Registry, RegistryOptions};
-use aetheel::plain::with_causes;
-use aetheel::turn::Backends as _;
 use aetheel_model::limits::ResourceLimits;
+use aetheel_model::plain::with_causes;
+use aetheel_turn::Backends as _;
+use aetheel_wasm::{AdmissionError, Engine, LoadReport, Registry, RegistryOptions};
 use serde_json::Value;
 
 use crate::support::built;

@@ -3,8 +3,8 @@
 
 use std::fs;
 
-use aetheel::agent::{HostCommand, Input, Safety, StartTurn};
-use aetheel::turn::recording::{EntryKind, RecordingEntry};
+use aetheel_model::agent::{HostCommand, Input, Safety, StartTurn};
+use aetheel_turn::recording::{EntryKind, RecordingEntry};
 use serde_json::Value;
 
 use super::Bench;

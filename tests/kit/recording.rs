@@ -5,8 +5,8 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
-use aetheel::agent::{AskAnswer, AskDecision, Exit, HostCommand, Input, Mode, Safety};
-use aetheel::turn::recording::{EntryKind, ParsedRecording};
+use aetheel_model::agent::{AskAnswer, AskDecision, Exit, HostCommand, Input, Mode, Safety};
+use aetheel_turn::recording::{EntryKind, ParsedRecording};
 use serde_json::Value;
 
 use super::{Bench, done};

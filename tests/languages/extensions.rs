@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use aetheel::backend::{LoadedPolicy, ObserverSet, TrustGate};
-use aetheel::policy::PolicyEffect;
-use aetheel::turn::TurnObservers as _;
+use aetheel_model::policy::PolicyEffect;
+use aetheel_turn::TurnObservers as _;
+use aetheel_wasm::{LoadedPolicy, ObserverSet, TrustGate};
 use serde_json::Value;
 
 use super::{component, engine};

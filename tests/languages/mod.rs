@@ -8,14 +8,14 @@ mod scripted;
 use std::path::Path;
 use std::sync::Arc;
 
-use aetheel::agent::{
+use aetheel_kit::Case;
+use aetheel_model::agent::{
     Action, AgentEventKind, AgentLine, AgentQuery, Attachment, Exit, Exited, HostCommand, Input,
     Mode, Pipe, PromptPart, QueryKind, Safety, SpawnFailed, StartTurn, Steer, TimedInput, TurnRef,
 };
-use aetheel::backend::{Engine, Registry, RegistryOptions};
-use aetheel::kit::Case;
-use aetheel::turn::{Backend, Backends as _};
 use aetheel_model::limits::ResourceLimits;
+use aetheel_turn::{Backend, Backends as _};
+use aetheel_wasm::{Engine, Registry, RegistryOptions};
 
 use crate::kit::Bench;
 use crate::support::built;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use aetheel::agent::{AskDecision, Exit, PromptPart, SteerOutcome};
-use aetheel::turn::{AskCloseReason, Ending, Steering, StopReason};
+use aetheel_model::agent::{AskDecision, Exit, PromptPart, SteerOutcome};
+use aetheel_turn::{AskCloseReason, Ending, Steering, StopReason};
 use tokio::sync::oneshot;
 
 use super::{ALLOW, Bench, LIMIT, Seen};
@@ -79,7 +79,7 @@ async fn a_question_with_a_key_of_the_host_reaches_nobody_and_is_dismissed() {
 
 #[tokio::test]
 async fn the_time_limit_is_paused_while_a_question_is_open_and_the_question_expires() {
-    let short = |host: &mut aetheel::turn::Host| {
+    let short = |host: &mut aetheel_turn::Host| {
         host.query_timeout = Duration::from_millis(300);
         host.idle_timeout = Some(Duration::from_millis(200));
         host.ask_timeout = Duration::from_millis(900);

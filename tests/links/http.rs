@@ -3,15 +3,15 @@
 
 use std::sync::{Arc, Mutex};
 
-use aetheel::agent::{
+use aetheel_model::agent::{
     Action, AgentFailure, AgentVariable, ArgumentValue, BasicAuth, Chunk, Descriptor, Exit,
     FailureKind, HostCommand, HttpRequest, Input, OpenStream, Safety, Spawn, StartTurn, TimedInput,
     TurnDone, TurnOutcome,
 };
-use aetheel::event::Lane;
-use aetheel::redact::Redactor;
-use aetheel::turn::recording::{Recorder, RecordingLimits};
-use aetheel::turn::{
+use aetheel_model::event::Lane;
+use aetheel_model::redact::Redactor;
+use aetheel_turn::recording::{Recorder, RecordingLimits};
+use aetheel_turn::{
     Backend, Generation, Guest, GuestFailure, Launcher, Links, TurnRequest, TurnResult, run,
 };
 use async_trait::async_trait;

@@ -9,13 +9,13 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aetheel::agent::{AgentEventKind, Ask, AskDecision, AskKey, Safety, StartTurn};
-use aetheel::event::Lane;
-use aetheel::fold::Transcript;
-use aetheel::id::ChannelId;
-use aetheel::redact::Redactor;
-use aetheel::turn::recording::{Recorder, RecordingLimits};
-use aetheel::turn::{
+use aetheel_model::agent::{AgentEventKind, Ask, AskDecision, AskKey, Safety, StartTurn};
+use aetheel_model::event::Lane;
+use aetheel_model::fold::Transcript;
+use aetheel_model::id::ChannelId;
+use aetheel_model::redact::Redactor;
+use aetheel_turn::recording::{Recorder, RecordingLimits};
+use aetheel_turn::{
     Answerer, AskCloseReason, Audience, Backends as _, Host, Launcher, Links, Steering, StopReason,
     TurnRequest, TurnResult, UnsolicitedTurn, run,
 };

@@ -2,8 +2,8 @@
 
 use std::os::unix::fs::symlink;
 
-use aetheel::kit::mend::SourceFiles;
 use aetheel::mending::files::{self, LinkPolicy};
+use aetheel_kit::mend::SourceFiles;
 
 use super::all;
 use super::formats::{TURN, with_turn};
@@ -32,7 +32,7 @@ async fn bench() -> Bench {
         *entry = serde_json::from_str(&changed).unwrap();
     }
     let lost = with_turn(&plain, entries, 1);
-    bench.lose(aetheel::kit::mend::LostRecording { turn: TURN.to_owned(), case: lost });
+    bench.lose(aetheel_kit::mend::LostRecording { turn: TURN.to_owned(), case: lost });
     bench
 }
 

@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use aetheel::agent::TurnKey;
-use aetheel::kit::Case;
-use aetheel::kit::mend::LostRecording;
-use aetheel::kit::mutation::{Change, Holds, Position, Recording, output};
-use aetheel::turn::recording::{EntryKind, ParsedRecording, RecordingEntry};
-use aetheel::turn::replay::{Batches, endings, replay};
-use aetheel::turn::{Backend, Ending};
+use aetheel_kit::Case;
+use aetheel_kit::mend::LostRecording;
+use aetheel_kit::mutation::{Change, Holds, Position, Recording, output};
+use aetheel_model::agent::TurnKey;
+use aetheel_turn::recording::{EntryKind, ParsedRecording, RecordingEntry};
+use aetheel_turn::replay::{Batches, endings, replay};
+use aetheel_turn::{Backend, Ending};
 use serde_json::{Value, json};
 
 use crate::support::recordings::{cases, name as case_name};

@@ -4,15 +4,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use aetheel::backend::Engine;
-use aetheel::kit::Case;
-use aetheel::kit::mend::{LostRecording, MendEvidence, SourceFiles};
 use aetheel::mending::workshop::Workshop;
 use aetheel::mending::{MendLimits, MendedBackend, Mending, Refused};
-use aetheel::process::{Custody, Means, Sandbox};
-use aetheel::turn::Backend;
+use aetheel_kit::Case;
+use aetheel_kit::mend::{LostRecording, MendEvidence, SourceFiles};
 use aetheel_model::choice::SandboxMode;
 use aetheel_model::limits::ResourceLimits;
+use aetheel_process::{Custody, Means, Sandbox};
+use aetheel_turn::Backend;
+use aetheel_wasm::Engine;
 
 use crate::support::recordings::{cases, name as case_name};
 

@@ -6,13 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aetheel::agent::{HostCommand, Input, TurnOutcome};
-use aetheel::kit::mend::LostRecording;
 use aetheel::mending::agent::MendingAgent;
 use aetheel::mending::{MendError, MendedBackend, Refused};
-use aetheel::redact::Redactor;
-use aetheel::turn::ReachPolicy;
-use aetheel::turn::recording::{Recorder, RecordingLimits};
+use aetheel_kit::mend::LostRecording;
+use aetheel_model::agent::{HostCommand, Input, TurnOutcome};
+use aetheel_model::redact::Redactor;
+use aetheel_turn::ReachPolicy;
+use aetheel_turn::recording::{Recorder, RecordingLimits};
 
 use super::formats::{TURN, with_turn};
 use super::smith::{Bench, case, custody};

@@ -10,10 +10,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use aetheel::agent::{Exit, Pipe};
-use aetheel::process::{Custody, Means, Sandbox};
-use aetheel::turn::{Launch, LaunchError, Launcher, Reach};
+use aetheel_model::agent::{Exit, Pipe};
 use aetheel_model::choice::SandboxMode;
+use aetheel_process::{Custody, Means, Sandbox};
+use aetheel_turn::{Launch, LaunchError, Launcher, Reach};
 use tempfile::TempDir;
 
 use super::{run, sh};

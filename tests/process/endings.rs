@@ -4,9 +4,9 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use aetheel::agent::{Exit, Pipe, Signal};
-use aetheel::process::{Custody, Means};
-use aetheel::turn::{Launch, Launcher, ProcessCommand};
+use aetheel_model::agent::{Exit, Pipe, Signal};
+use aetheel_process::{Custody, Means};
+use aetheel_turn::{Launch, Launcher, ProcessCommand};
 
 use super::{
     SOON, custodies, is_living, line, living, pid_in, pids, read_all, run, sh, stop, wait_for,

@@ -5,9 +5,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use aetheel::agent::{Exit, Pipe};
-use aetheel::process::{Custody, Means, ProbeError};
-use aetheel::turn::{LaunchError, Launcher};
+use aetheel_model::agent::{Exit, Pipe};
+use aetheel_process::{Custody, Means, ProbeError};
+use aetheel_turn::{LaunchError, Launcher};
 
 use super::{custodies, living, run, sh};
 use crate::support::needs;
@@ -133,7 +133,7 @@ async fn a_failed_start_has_a_reason_and_leaves_nothing() {
     let lost = file("lost", "#!/no/such/interpreter\n", 0o755);
     let garbage = file("garbage", "\u{7f}nonsense", 0o755);
     for custody in custodies() {
-        let refusal = async |change: &dyn Fn(&mut aetheel::turn::Launch)| {
+        let refusal = async |change: &dyn Fn(&mut aetheel_turn::Launch)| {
             let mut launch = sh("");
             change(&mut launch);
             let name = launch.run.clone();
@@ -182,7 +182,7 @@ async fn a_probe_returns_the_answer_and_ends_a_silent_program() {
                     &PathBuf::from(program),
                     arguments,
                     path(),
-                    aetheel::turn::Reach::default(),
+                    aetheel_turn::Reach::default(),
                     Duration::from_millis(limit),
                 )
                 .await

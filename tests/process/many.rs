@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use aetheel::agent::Exit;
-use aetheel::process::{Custody, Means};
-use aetheel::turn::Launcher;
+use aetheel_model::agent::Exit;
+use aetheel_process::{Custody, Means};
+use aetheel_turn::Launcher;
 
 use super::{alone, custodies, is_living, line, living, pids, read_all, run, sh, state, wait_for};
 
@@ -114,7 +114,7 @@ fn leftovers_of_a_killed_gateway_are_killed_at_the_next_start_but_live_runs_are_
         assert!(custody.sweep_leftovers() >= left);
         assert_eq!(living(&name), Vec::<String>::new());
         assert!(is_living(process.pid.unwrap() as i32), "a live run was treated as a leftover");
-        super::stop(&process, aetheel::agent::Signal::Kill, Duration::ZERO);
+        super::stop(&process, aetheel_model::agent::Signal::Kill, Duration::ZERO);
         assert_eq!(runtime.block_on(read_all(&mut process)).how, Some(Exit::Signal(9)));
     }
 }

@@ -19,10 +19,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use aetheel::agent::descriptor::Framing;
-use aetheel::agent::{Exit, Pipe, Signal};
-use aetheel::process::{Custody, Means};
-use aetheel::turn::{
+use aetheel_model::agent::descriptor::Framing;
+use aetheel_model::agent::{Exit, Pipe, Signal};
+use aetheel_process::{Custody, Means};
+use aetheel_turn::{
     AgentProcess, Launch, Launcher, OutputLine, ProcessCommand, ProcessEvent, Reach,
 };
 use tokio::time::timeout;

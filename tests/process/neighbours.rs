@@ -10,9 +10,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::PathBuf;
 
-use aetheel::agent::Signal;
-use aetheel::process::{Custody, Means, Sandbox};
-use aetheel::turn::{AgentProcess, Launch, Launcher as _};
+use aetheel_model::agent::Signal;
+use aetheel_process::{Custody, Means, Sandbox};
+use aetheel_turn::{AgentProcess, Launch, Launcher as _};
 
 use super::confined::{Machine, as_ordinary_user, confining, is_root, succeeding};
 use super::{SOON, line, read_all, stop};

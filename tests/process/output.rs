@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use aetheel::agent::descriptor::Framing;
-use aetheel::agent::{Exit, Pipe};
-use aetheel::turn::{Launcher, ProcessCommand};
+use aetheel_model::agent::descriptor::Framing;
+use aetheel_model::agent::{Exit, Pipe};
+use aetheel_turn::{Launcher, ProcessCommand};
 
 use super::{custodies, line, living, read_all, run, sh, state, wait_for_async};
 

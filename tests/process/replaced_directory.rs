@@ -7,9 +7,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use aetheel::agent::{Exit, Pipe, Signal};
-use aetheel::process::Custody;
-use aetheel::turn::{Launch, LaunchError, Launcher as _};
+use aetheel_model::agent::{Exit, Pipe, Signal};
+use aetheel_process::Custody;
+use aetheel_turn::{Launch, LaunchError, Launcher as _};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::confined::{Machine, as_ordinary_user, confining, is_root, succeeding};

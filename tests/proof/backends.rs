@@ -4,11 +4,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use aetheel::agent::{Action, AgentEventKind, Descriptor, Input, TimedInput};
-use aetheel::backend::{Engine, Registry, RegistryOptions};
-use aetheel::turn::recording::{EntryKind, RecordingEntry};
-use aetheel::turn::{Backend, Backends as _, Generation, Guest, GuestFailure};
+use aetheel_model::agent::{Action, AgentEventKind, Descriptor, Input, TimedInput};
 use aetheel_model::limits::ResourceLimits;
+use aetheel_turn::recording::{EntryKind, RecordingEntry};
+use aetheel_turn::{Backend, Backends as _, Generation, Guest, GuestFailure};
+use aetheel_wasm::{Engine, Registry, RegistryOptions};
 use async_trait::async_trait;
 
 use crate::support::built;

@@ -1,9 +1,9 @@
 //! Tests that an agent that something outside ended, with exit code 0 and in the middle of its
 //! output, is not taken for one whose answer nobody could read.
 
-use aetheel::agent::{Exit, Exited, Input};
-use aetheel::turn::recording::{EntryKind, RecordingEntry};
-use aetheel::turn::replay::Batches;
+use aetheel_model::agent::{Exit, Exited, Input};
+use aetheel_turn::recording::{EntryKind, RecordingEntry};
+use aetheel_turn::replay::Batches;
 
 use super::backends::shipped;
 use super::{Outcome, UNREADABLE};

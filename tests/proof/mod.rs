@@ -16,11 +16,11 @@ mod short;
 
 use std::collections::BTreeMap;
 
-use aetheel::agent::TurnKey;
-use aetheel::turn::Ending;
-use aetheel::turn::recording::RecordingEntry;
-use aetheel::turn::replay::{Batches, ReplayResult, endings, replay};
-use aetheel::turn::reread::reread;
+use aetheel_model::agent::TurnKey;
+use aetheel_turn::Ending;
+use aetheel_turn::recording::RecordingEntry;
+use aetheel_turn::replay::{Batches, ReplayResult, endings, replay};
+use aetheel_turn::reread::reread;
 use serde_json::Value;
 
 use self::backends::{Knowing, Mute, shipped};
@@ -70,7 +70,7 @@ struct Outcome {
 
 impl Outcome {
     async fn of(
-        backend: &dyn aetheel::turn::Backend,
+        backend: &dyn aetheel_turn::Backend,
         entries: &[RecordingEntry],
         batches: Batches,
     ) -> Self {

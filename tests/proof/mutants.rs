@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
-use aetheel::agent::{HostCommand, Input, TurnKey};
-use aetheel::kit::Case;
-use aetheel::turn::recording::{EntryKind, RecordingEntry};
+use aetheel_kit::Case;
+use aetheel_model::agent::{HostCommand, Input, TurnKey};
+use aetheel_turn::recording::{EntryKind, RecordingEntry};
 use serde_json::Value;
 use tempfile::NamedTempFile;
 

@@ -8,19 +8,19 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use aetheel::agent::{
-    Action, AgentLine, ArgumentValue, HostCommand, Input, Pipe, PromptPart, SessionReady, Spawn,
-    TurnDone, TurnOutcome,
-};
-use aetheel::backend::{ComponentBackend, Engine};
-use aetheel::kit::Case;
-use aetheel::kit::report::{
+use aetheel_kit::Case;
+use aetheel_kit::report::{
     FaultKind, FaultReport, ReportError, ReportFacts, ReportOptions, ReportOrigin, ReportedLimits,
     make_report, reproduce,
 };
-use aetheel::turn::recording::{EntryKind, ParsedRecording, RecordingEntry};
-use aetheel::turn::replay::{Batches, replay};
+use aetheel_model::agent::{
+    Action, AgentLine, ArgumentValue, HostCommand, Input, Pipe, PromptPart, SessionReady, Spawn,
+    TurnDone, TurnOutcome,
+};
 use aetheel_model::limits::ResourceLimits;
+use aetheel_turn::recording::{EntryKind, ParsedRecording, RecordingEntry};
+use aetheel_turn::replay::{Batches, replay};
+use aetheel_wasm::{ComponentBackend, Engine};
 use serde_json::{Value, json};
 
 use super::mutation::Recording;
@@ -303,9 +303,9 @@ async fn missing_text(
 ) -> Option<String> {
     let before = replay(backend, &case.tape.entries, Batches::Single).await.unwrap();
     let after = replay(backend, &damaged.entries, Batches::Single).await.unwrap();
-    let text = before.turns.values().map(aetheel::turn::replay::ReplayedTurn::text).next()?;
+    let text = before.turns.values().map(aetheel_turn::replay::ReplayedTurn::text).next()?;
     let after: Vec<String> =
-        after.turns.values().map(aetheel::turn::replay::ReplayedTurn::text).collect();
+        after.turns.values().map(aetheel_turn::replay::ReplayedTurn::text).collect();
     let mut words = text.split_whitespace().filter(|word| word.len() > 4);
     words.find(|word| !after.iter().any(|after| after.contains(word))).map(str::to_owned)
 }

@@ -4,12 +4,12 @@
 
 use std::collections::BTreeSet;
 
-use aetheel::agent::{TurnKey, TurnOutcome};
-use aetheel::baseline::{Baseline, Baselines, Success};
-use aetheel::kit::Case;
-use aetheel::turn::recording::RecordingEntry;
-use aetheel::turn::replay::{Batches, ReplayResult, endings, examine, replay};
-use aetheel::turn::{Backend, Ending};
+use aetheel_kit::Case;
+use aetheel_model::agent::{TurnKey, TurnOutcome};
+use aetheel_model::baseline::{Baseline, Baselines, Success};
+use aetheel_turn::recording::RecordingEntry;
+use aetheel_turn::replay::{Batches, ReplayResult, endings, examine, replay};
+use aetheel_turn::{Backend, Ending};
 use jiff::Timestamp;
 use serde_json::Value;
 

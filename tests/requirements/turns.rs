@@ -3,10 +3,10 @@
 
 use std::fs;
 
-use aetheel::event::{EventKind, EventOrigin, Lane, NewEvent};
-use aetheel::id::ChannelId;
-use aetheel::queue::{Queue, QueueLimits, Rejection};
 use aetheel_model::choice::BusyPolicy;
+use aetheel_model::event::{EventKind, EventOrigin, Lane, NewEvent};
+use aetheel_model::id::ChannelId;
+use aetheel_model::queue::{Queue, QueueLimits, Rejection};
 use serde_json::Value;
 
 use super::{

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::num::{NonZeroU8, NonZeroU32};
 
-use aetheel::event::{Lane, NewEvent};
-use aetheel::id::ChannelId;
-use aetheel::workspace::{RolloutNote, RolloutState};
+use aetheel_model::event::{Lane, NewEvent};
+use aetheel_model::id::ChannelId;
 use aetheel_model::rollout::Rollout;
+use aetheel_store::workspace::{RolloutNote, RolloutState};
 use tempfile::TempDir;
 
 use super::scene::{Scene, person, trapping, version};
@@ -125,7 +125,7 @@ async fn turns_of_the_other_lanes_are_compared_too() {
 /// Writes the note of a rollout of the component `b`, as a previous process left it.
 async fn left(folder: &TempDir, state: RolloutState) {
     let workspace =
-        aetheel::workspace::Workspace::open(&folder.path().join("config")).await.unwrap();
+        aetheel_store::workspace::Workspace::open(&folder.path().join("config")).await.unwrap();
     let note = RolloutNote { state, ..RolloutNote::new("scripted", &"b".repeat(64)) };
     workspace.rollout_notes().save(note).await.unwrap();
 }

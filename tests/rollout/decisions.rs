@@ -2,9 +2,9 @@
 
 use std::num::NonZeroU32;
 
-use aetheel::dispatch::{OfferEffect, OfferRefusal};
-use aetheel::workspace::RolloutNotes;
+use aetheel_dispatch::{OfferEffect, OfferRefusal};
 use aetheel_model::rollout::Rollout;
+use aetheel_store::workspace::RolloutNotes;
 use tempfile::TempDir;
 
 use super::scene::{Scene, person, version};

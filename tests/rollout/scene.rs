@@ -4,15 +4,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use aetheel::agent::{Exit, HostCommand, Input, TurnOutcome};
-use aetheel::dispatch::{Dispatcher, Notice, Person};
-use aetheel::event::Lane;
-use aetheel::id::{ChannelId, UserId};
-use aetheel::queue::QueueLimits;
-use aetheel::turn::{Backend, GuestFailure};
-use aetheel::workspace::{RolloutNote, RolloutNotes};
+use aetheel_dispatch::{Dispatcher, Notice, Person};
+use aetheel_model::agent::{Exit, HostCommand, Input, TurnOutcome};
 use aetheel_model::choice::BusyPolicy;
+use aetheel_model::event::Lane;
+use aetheel_model::id::{ChannelId, UserId};
+use aetheel_model::queue::QueueLimits;
 use aetheel_model::rollout::Rollout;
+use aetheel_store::workspace::{RolloutNote, RolloutNotes};
+use aetheel_turn::{Backend, GuestFailure};
 
 use crate::support::scripted::{
     Agent, Collected, Replaceable, ScriptedBackend, ScriptedLauncher, Understanding, done, event,

@@ -5,15 +5,15 @@ use std::fs;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use aetheel::agent::{Action, TurnKey};
-use aetheel::backend::{Engine, LoadReport, Registry, RegistryOptions};
-use aetheel::kit::Case;
-use aetheel::turn::comparison::compare;
-use aetheel::turn::recording::RecordingEntry;
-use aetheel::turn::replay::{Batches, replay};
-use aetheel::turn::{Backend, Backends as _, RolloutPair};
+use aetheel_kit::Case;
+use aetheel_model::agent::{Action, TurnKey};
 use aetheel_model::limits::ResourceLimits;
 use aetheel_model::rollout::Rollout;
+use aetheel_turn::comparison::compare;
+use aetheel_turn::recording::RecordingEntry;
+use aetheel_turn::replay::{Batches, replay};
+use aetheel_turn::{Backend, Backends as _, RolloutPair};
+use aetheel_wasm::{Engine, LoadReport, Registry, RegistryOptions};
 use tempfile::TempDir;
 use tokio::sync::broadcast;
 

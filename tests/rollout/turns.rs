@@ -3,10 +3,10 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use aetheel::agent::Descriptor;
-use aetheel::dispatch::MAX_WAITING_COMPARISONS;
-use aetheel::turn::{Backend, Generation, Guest, GuestFailure};
+use aetheel_dispatch::MAX_WAITING_COMPARISONS;
+use aetheel_model::agent::Descriptor;
 use aetheel_model::rollout::Rollout;
+use aetheel_turn::{Backend, Generation, Guest, GuestFailure};
 use async_trait::async_trait;
 use tempfile::TempDir;
 use tokio::sync::watch;

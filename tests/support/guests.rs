@@ -7,8 +7,8 @@
 
 use std::path::Path;
 
-use aetheel::agent::capability::{Capability, lines};
-use aetheel::agent::{
+use aetheel_model::agent::capability::{Capability, lines};
+use aetheel_model::agent::{
     Action, AgentEvent, AgentEventKind, Descriptor, TextEvent, TurnDone, TurnOutcome,
 };
 use serde_json::Value;

@@ -5,13 +5,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use aetheel::agent::{
+use aetheel_model::agent::{
     Action, AgentEvent, AgentEventKind, AgentFailure, AgentQuery, Ask, AskKind, Chunk, Descriptor,
     Exit, FailureKind, HostCommand, Input, Model, PromptPart, QueryAnswer, QueryKind, QueryResult,
     SessionInfo, SessionReady, Spawn, SteerOutcome, SteerResult, TextEvent, TimedInput, TurnDone,
     TurnOutcome, TurnRef, Write,
 };
-use aetheel::turn::{Backend, Backends, Generation, Guest, GuestFailure, ProcessCommand};
+use aetheel_turn::{Backend, Backends, Generation, Guest, GuestFailure, ProcessCommand};
 use async_trait::async_trait;
 
 use super::scripted::Agent;

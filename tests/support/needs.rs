@@ -5,8 +5,8 @@
 
 use std::process::{Command, Stdio};
 
-use aetheel::process::Sandbox;
 use aetheel_model::choice::SandboxMode;
+use aetheel_process::Sandbox;
 
 const LEFT_OUT: &str = "AETHEEL_TEST_WITHOUT";
 

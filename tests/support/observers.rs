@@ -2,8 +2,8 @@
 
 use std::sync::Mutex;
 
-use aetheel::observed::ObservedEvent;
-use aetheel::turn::TurnObservers;
+use aetheel_model::observed::ObservedEvent;
+use aetheel_turn::TurnObservers;
 
 use super::guests::component_of;
 

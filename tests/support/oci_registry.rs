@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use aetheel::registry::BlobDigest;
+use aetheel_registry::BlobDigest;
 use reqwest::{Client, StatusCode, Url};
 use serde_json::{Value, json};
 use tempfile::TempDir;

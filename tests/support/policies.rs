@@ -1,7 +1,7 @@
 //! Policies for tests: scripted ones, and components in WAT.
 
-use aetheel::policy::{PolicyEffect, PolicyRequest, PolicyVote};
-use aetheel::turn::Policies;
+use aetheel_model::policy::{PolicyEffect, PolicyRequest, PolicyVote};
+use aetheel_turn::Policies;
 use async_trait::async_trait;
 
 use super::guests::component_of;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use aetheel::process::holder::PROGRAM;
+use aetheel_process::holder::PROGRAM;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// How long a holder may take to end its agents and itself before it is killed.

@@ -2,9 +2,9 @@
 
 use std::sync::Mutex;
 
-use aetheel::dispatch::{ClusterBudgets, FileNeighbours, PromptRefusal, Router};
-use aetheel::event::NewEvent;
-use aetheel::id::ChannelId;
+use aetheel_dispatch::{ClusterBudgets, FileNeighbours, PromptRefusal, Router};
+use aetheel_model::event::NewEvent;
+use aetheel_model::id::ChannelId;
 use async_trait::async_trait;
 
 #[derive(Default)]

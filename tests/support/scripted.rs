@@ -9,34 +9,34 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use aetheel::access::LanePermissions;
-use aetheel::agent::{
+use aetheel_dispatch::{
+    ChannelError, Choices, DeliveryError, Dispatcher, DispatcherDeps, Notice, OpenQuestion,
+    OpenedThread, Outlet, PriorDelivery, QuestionDismissal, RecapMessage, Reply, Router,
+    Settlement, TurnAnswer,
+};
+use aetheel_model::access::LanePermissions;
+use aetheel_model::agent::{
     Action, AgentEvent, AgentEventKind, AgentFailure, AllowedTools, ArgumentValue, Chunk,
     Descriptor, Exit, FailureKind, HostCommand, Input, Mode, Pipe, PromptPart, Safety,
     SessionReady, Signal, Spawn, StartTurn, StopProcess, TextEvent, TimedInput, TurnDone,
     TurnOutcome,
 };
-use aetheel::dispatch::{
-    ChannelError, Choices, DeliveryError, Dispatcher, DispatcherDeps, Notice, OpenQuestion,
-    OpenedThread, Outlet, PriorDelivery, QuestionDismissal, RecapMessage, Reply, Router,
-    Settlement, TurnAnswer,
-};
-use aetheel::event::{AttachedFile, Event, EventKind as Asked, EventOrigin, Lane, NewEvent};
-use aetheel::fold::Transcript;
-use aetheel::id::{ChannelId, MessageId, UserId, UserOrRoleId};
-use aetheel::policy::PolicyCeiling;
-use aetheel::queue::QueueLimits;
-use aetheel::redact::Redactor;
-use aetheel::turn::recording::{Recorder, RecordingLimits};
-use aetheel::turn::{
+use aetheel_model::choice::BusyPolicy;
+use aetheel_model::event::{AttachedFile, Event, EventKind as Asked, EventOrigin, Lane, NewEvent};
+use aetheel_model::fold::Transcript;
+use aetheel_model::host_tool::HostToolKind;
+use aetheel_model::id::{ChannelId, MessageId, UserId, UserOrRoleId};
+use aetheel_model::policy::PolicyCeiling;
+use aetheel_model::queue::QueueLimits;
+use aetheel_model::redact::Redactor;
+use aetheel_runtime::clock::Clock;
+use aetheel_store::workspace::Workspace;
+use aetheel_turn::recording::{Recorder, RecordingLimits};
+use aetheel_turn::{
     AgentProcess, Agents, Backend, Backends, Generation, Guest, GuestFailure, Host, Launch,
     LaunchError, Launcher, NoObservers, NoPolicies, OutputLine, Policies, ProcessCommand,
     ProcessEvent, RolloutPair, ToolLimits, TurnObservers, VersionError,
 };
-use aetheel::workspace::Workspace;
-use aetheel_model::choice::BusyPolicy;
-use aetheel_model::host_tool::HostToolKind;
-use aetheel_runtime::clock::Clock;
 use async_trait::async_trait;
 use tokio::sync::{mpsc, watch};
 

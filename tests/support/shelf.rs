@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use aetheel::turn::{
+use aetheel_turn::{
     AgentProcess, Launch, LaunchError, Launcher, ProcessCommand, ProcessEvent, SurvivingProcess,
     Survivor,
 };

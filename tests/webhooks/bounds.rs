@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aetheel::agent::Exit;
+use aetheel_model::agent::Exit;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::watch;

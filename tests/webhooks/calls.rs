@@ -1,7 +1,7 @@
 //! Tests of which calls are accepted, and of the prompts they cause.
 
-use aetheel::event::{EventKind, EventOrigin, Lane};
-use aetheel::id::ChannelId;
+use aetheel_model::event::{EventKind, EventOrigin, Lane};
+use aetheel_model::id::ChannelId;
 
 use super::{BEARER, DEFINITIONS, GITHUB, OLD, STANDARD, Stand, serve};
 use crate::support::caller::{Answered, Call};

@@ -7,11 +7,11 @@ mod documented;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use aetheel::agent::Exit;
-use aetheel::web::webhooks::{
+use aetheel_model::agent::Exit;
+use aetheel_store::workspace::{WebhookFile, Workspace};
+use aetheel_web::webhooks::{
     Definitions, WebhookDeps as Calls, WebhookListener, WebhookSecrets, WebhookServer,
 };
-use aetheel::workspace::{WebhookFile, Workspace};
 
 use crate::support::caller::Call;
 use crate::support::scripted::{Agent, Desk, DeskOptions, ScriptedLauncher};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use aetheel::agent::descriptor::Framing;
-use aetheel::process::{Custody, Means};
-use aetheel::turn::{AgentProcess, Launch, Launcher, ProcessCommand, ProcessEvent, Reach};
+use aetheel_model::agent::descriptor::Framing;
+use aetheel_process::{Custody, Means};
+use aetheel_turn::{AgentProcess, Launch, Launcher, ProcessCommand, ProcessEvent, Reach};
 
 use super::holder::Holder;
 use crate::cpu::{self, Used};

@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use aetheel::process::Sandbox;
-use aetheel::process::holder::{HeldLauncher, HolderStart, PROGRAM};
+use aetheel_process::Sandbox;
+use aetheel_process::holder::{HeldLauncher, HolderStart, PROGRAM};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::program::Home;

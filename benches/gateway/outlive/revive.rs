@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use aetheel::turn::Launcher as _;
+use aetheel_turn::Launcher as _;
 use tokio::runtime::Runtime;
 
 use super::holder::Holder;

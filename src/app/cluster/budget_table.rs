@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 
-use crate::budget::{BudgetGrant, BudgetNews, BudgetReport};
-use crate::cluster::Cluster;
-use crate::dispatch::{ClusterBudgets, ClusterBudgetsAway};
+use aetheel_cluster::Cluster;
+use aetheel_dispatch::{ClusterBudgets, ClusterBudgetsAway};
+use aetheel_model::budget::{BudgetGrant, BudgetNews, BudgetReport};
 
 /// The sums in the database of the cluster.
 pub struct ClusterBudgetTable(Cluster);

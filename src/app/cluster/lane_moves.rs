@@ -13,16 +13,16 @@ use super::returning_lanes::{ReturnDecisions, ReturningLanes};
 use super::waiting_lanes::WaitingLanes;
 use tokio::sync::watch;
 
-use crate::cluster::{Cluster, ClusterError, Handover, LaneRow, Load};
-use crate::discord::{Discord, GatewayEvent};
-use crate::dispatch::{ImportedEvents, LaneTransfer, Observer, Settings};
-use crate::event::{Lane, LaneFilter};
-use crate::plain::with_causes;
 use crate::startup::clustering::{DISCORD_FILE, StateFiles};
-use crate::turn::Backends;
-use crate::workspace::Workspace;
+use aetheel_cluster::{Cluster, ClusterError, Handover, LaneRow, Load};
+use aetheel_discord::{Discord, GatewayEvent};
+use aetheel_dispatch::{ImportedEvents, LaneTransfer, Observer, Settings};
+use aetheel_model::event::{Lane, LaneFilter};
+use aetheel_model::plain::with_causes;
 use aetheel_runtime::figures;
 use aetheel_runtime::supervisor;
+use aetheel_store::workspace::Workspace;
+use aetheel_turn::Backends;
 
 /// Time between two checks of the cluster's state.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);

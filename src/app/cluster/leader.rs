@@ -11,12 +11,12 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use super::mail::patiently;
-use crate::cluster::{Cluster, Peers};
-use crate::discord::LoginHistory;
-use crate::disk::{read_ordinary, replace};
-use crate::plain::with_causes;
 use crate::sources::RunningSchedules;
+use aetheel_cluster::{Cluster, Peers};
+use aetheel_discord::LoginHistory;
+use aetheel_model::plain::with_causes;
 use aetheel_runtime::supervisor;
+use aetheel_store::disk::{read_ordinary, replace};
 
 /// The state file that moves to each new leader: the time up to which schedules were handled.
 const SCHEDULES_FILE: &str = "schedules.md";

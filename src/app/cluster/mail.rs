@@ -16,14 +16,14 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 
 use super::unposted::Unposted;
-use crate::cluster::{Cluster, ClusterError, ClusterMessage, Inbox, ReceivedMessage};
-use crate::discord::{Discord, GatewayEvent, Receipt, RecentChannel};
-use crate::dispatch::{FileNeighbours, Intake, PromptRefusal};
-use crate::event::{Lane, NewEvent};
-use crate::id::ChannelId;
 use crate::startup::clustering::EVENT_MESSAGE;
-use crate::workspace::Workspace;
+use aetheel_cluster::{Cluster, ClusterError, ClusterMessage, Inbox, ReceivedMessage};
+use aetheel_discord::{Discord, GatewayEvent, Receipt, RecentChannel};
+use aetheel_dispatch::{FileNeighbours, Intake, PromptRefusal};
+use aetheel_model::event::{Lane, NewEvent};
+use aetheel_model::id::ChannelId;
 use aetheel_runtime::supervisor;
+use aetheel_store::workspace::Workspace;
 
 /// Kind of a message that contains an event from Discord.
 const DISCORD_EVENT: &str = "discord";
@@ -485,8 +485,8 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::discord::Parent;
-    use crate::event::{EventKind, EventOrigin};
+    use aetheel_discord::Parent;
+    use aetheel_model::event::{EventKind, EventOrigin};
 
     fn taken(kind: &str, body: String) -> ReceivedMessage {
         ReceivedMessage {

@@ -42,17 +42,17 @@ use self::router::ClusterRouter;
 use self::unposted::Unposted;
 use self::waiting_lanes::WaitingLanes;
 use crate::cli::exit;
-use crate::cluster::{Cluster, LaneRow};
-use crate::discord::{Discord, EventSharing, GatewayEvent, Receipt};
-use crate::dispatch::{Dispatcher, LaneTransfer, Recovery, Router};
-use crate::event::Lane;
-use crate::process::holder::HeldLauncher;
 use crate::startup::StartRefusal;
 use crate::startup::clustering::StateFiles;
-use crate::turn::Backends;
-use crate::workspace::Workspace;
+use aetheel_cluster::{Cluster, LaneRow};
+use aetheel_discord::{Discord, EventSharing, GatewayEvent, Receipt};
+use aetheel_dispatch::{Dispatcher, LaneTransfer, Recovery, Router};
+use aetheel_model::event::Lane;
+use aetheel_process::holder::HeldLauncher;
 use aetheel_runtime::lease::Lease;
 use aetheel_runtime::supervisor;
+use aetheel_store::workspace::Workspace;
+use aetheel_turn::Backends;
 
 /// Time for messages that are being processed to finish during a shutdown.
 const IN_FLIGHT_TIMEOUT: Duration = Duration::from_secs(5);

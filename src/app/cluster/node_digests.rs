@@ -5,9 +5,9 @@ use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::disk::read_ordinary;
-use crate::plain::hex;
-use crate::turn::Backends;
+use aetheel_model::plain::hex;
+use aetheel_store::disk::read_ordinary;
+use aetheel_turn::Backends;
 
 /// Largest size of a file that is included, in bytes.
 const MAX_FILE_BYTES: u64 = 4 << 20;

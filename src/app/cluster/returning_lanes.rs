@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::mail::patiently;
-use crate::cluster::{Cluster, LaneRow};
+use aetheel_cluster::{Cluster, LaneRow};
 
 /// How long this machine waits for its lanes. Nodes of earlier versions never give them back.
 const RETURN_TIMEOUT: Duration = Duration::from_secs(20);

@@ -6,12 +6,12 @@ use async_trait::async_trait;
 
 use super::budget_table::ClusterBudgetTable;
 use super::mail::{FILE_NEWS, patiently, root_of};
-use crate::cluster::{Cluster, ClusterMessage, LaneOwner};
-use crate::dispatch::{ClusterBudgets, PromptRefusal, Router};
-use crate::event::NewEvent;
-use crate::id::ChannelId;
 use crate::startup::clustering::EVENT_MESSAGE;
-use crate::workspace::Workspace;
+use aetheel_cluster::{Cluster, ClusterMessage, LaneOwner};
+use aetheel_dispatch::{ClusterBudgets, PromptRefusal, Router};
+use aetheel_model::event::NewEvent;
+use aetheel_model::id::ChannelId;
+use aetheel_store::workspace::Workspace;
 
 /// Time between two checks of a lane that is on its way to or from this node.
 const MOVING_POLL_INTERVAL: Duration = Duration::from_millis(250);

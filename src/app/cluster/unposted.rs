@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use crate::discord::{Discord, GatewayEvent};
+use aetheel_discord::{Discord, GatewayEvent};
 use aetheel_runtime::supervisor;
 
 /// How long a message waits before its author gets a notice.

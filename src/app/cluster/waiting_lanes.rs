@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
-use crate::cluster::LaneRow;
-use crate::dispatch::ImportedEvents;
+use aetheel_cluster::LaneRow;
+use aetheel_dispatch::ImportedEvents;
 
 /// The events of closed lanes, by the root of the lane. They begin when the lane is opened.
 #[derive(Default)]

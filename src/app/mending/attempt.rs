@@ -8,23 +8,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::agents::AgentRegistry;
-use crate::backend::{AdmissionError, Engine};
-use crate::kit::CaseError;
 use crate::mending::agent::MendingAgent;
 use crate::mending::evidence::{self, EvidencePlaces};
 use crate::mending::workshop::{Workshop, WorkshopError};
 use crate::mending::{MendError, MendLimits, MendedBackend, Mending};
-use crate::plain::{counted, short_line, with_causes};
-use crate::process::Custody;
-use crate::redact::Redactor;
 use crate::startup::{InstallError, Installer, confinement, host_of};
-use crate::turn::recording::Recorder;
-use crate::turn::{Backend, Backends as _, VersionError};
-use crate::workspace::{
+use aetheel_kit::CaseError;
+use aetheel_model::plain::{counted, short_line, with_causes};
+use aetheel_model::redact::Redactor;
+use aetheel_model::rollout::Rollout;
+use aetheel_process::Custody;
+use aetheel_settings::Config;
+use aetheel_store::workspace::{
     Components, MendingNote, MendingState, ServedComponent, Workspace, component_digest,
 };
-use aetheel_model::rollout::Rollout;
-use aetheel_settings::Config;
+use aetheel_turn::recording::Recorder;
+use aetheel_turn::{Backend, Backends as _, VersionError};
+use aetheel_wasm::{AdmissionError, Engine};
 
 /// The limits of an attempt that nobody started.
 const ROUNDS: u32 = 3;

@@ -1,7 +1,7 @@
 //! The notice about a mended backend.
 
-use crate::plain::counted;
-use crate::workspace::MendingNote;
+use aetheel_model::plain::counted;
+use aetheel_store::workspace::MendingNote;
 
 /// Largest number of characters of the difference in a notice.
 const MAX_DIFFERENCE: usize = 1_100;

@@ -16,11 +16,11 @@ use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
 pub(super) use self::attempt::MendingParts;
-use crate::discord::OfferHandler;
-use crate::dispatch::{Notice, Offer, OfferEffect, OfferRefusal, Outlet, Person};
-use crate::plain::with_causes;
-use crate::workspace::{LostState, MendingNote, MendingNotes, MendingState};
+use aetheel_discord::OfferHandler;
+use aetheel_dispatch::{Notice, Offer, OfferEffect, OfferRefusal, Outlet, Person};
+use aetheel_model::plain::with_causes;
 use aetheel_settings::MendMode;
+use aetheel_store::workspace::{LostState, MendingNote, MendingNotes, MendingState};
 
 /// How often the lost replies and the saved changes are looked at.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);

@@ -4,13 +4,13 @@
 use std::io::Write as _;
 
 use super::{consent, serving};
-use crate::agent::capability::Capabilities;
 use crate::cli::exit;
-use crate::plain::with_causes;
 use crate::startup::LoadedBackends;
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::print_stderr;
-use crate::workspace::BackendFile;
+use aetheel_model::agent::capability::Capabilities;
+use aetheel_model::plain::with_causes;
+use aetheel_store::workspace::BackendFile;
 
 pub(in crate::commands) async fn run(settings: OperatorSettings, name: String, yes: bool) -> u8 {
     let (config, redactor, LoadedBackends { agents, components, .. }) =
@@ -76,7 +76,7 @@ pub(in crate::commands) async fn run(settings: OperatorSettings, name: String, y
 
 /// Returns a text of the component on one line, without control and invisible characters.
 fn one_clean_line(text: &str) -> String {
-    crate::plain::clean_text(text).replace('\n', " ")
+    aetheel_model::plain::clean_text(text).replace('\n', " ")
 }
 
 fn print(text: &str) {

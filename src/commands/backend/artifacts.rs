@@ -7,15 +7,15 @@ use tempfile::TempDir;
 
 use super::open::KitError;
 use crate::cli::exit;
-use crate::kit::selftest;
-use crate::plain::with_causes;
-use crate::registry::{
+use crate::startup::is_component_name;
+use crate::startup::settings::OperatorSettings;
+use aetheel_kit::selftest;
+use aetheel_model::plain::with_causes;
+use aetheel_model::registry_key::RegistryKey;
+use aetheel_registry::{
     ArtifactReference, ArtifactSource, BackendArtifact, LayoutFolder, RegistryClient,
     RegistryError, RegistryLogin, unpack_cases,
 };
-use crate::startup::is_component_name;
-use crate::startup::settings::OperatorSettings;
-use aetheel_model::registry_key::RegistryKey;
 
 /// From where artifacts come, and with which credentials.
 pub(super) struct ArtifactAccess {
@@ -137,8 +137,8 @@ impl From<RegistryError> for KitError {
     }
 }
 
-impl From<crate::registry::LayoutError> for KitError {
-    fn from(error: crate::registry::LayoutError) -> Self {
+impl From<aetheel_registry::LayoutError> for KitError {
+    fn from(error: aetheel_registry::LayoutError) -> Self {
         RegistryError::from(error).into()
     }
 }

@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::open::{self, KitError, OpenedComponent};
-use crate::agent::{HostCommand, Input};
-use crate::backend::Engine;
 use crate::cli::exit;
-use crate::kit::Case;
-use crate::plain::with_causes;
 use crate::terminal::{self, OutputStyle};
-use crate::turn::replay::{Batches, replay};
-use crate::turn::{Backend as _, Guest};
+use aetheel_kit::Case;
+use aetheel_model::agent::{HostCommand, Input};
 use aetheel_model::limits::ResourceLimits;
+use aetheel_model::plain::with_causes;
+use aetheel_turn::replay::{Batches, replay};
+use aetheel_turn::{Backend as _, Guest};
+use aetheel_wasm::Engine;
 
 /// Minimum duration of a measurement, and the minimum number of runs.
 const MEASURE_LIMIT: Duration = Duration::from_secs(2);

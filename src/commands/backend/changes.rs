@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::agent::Descriptor;
-use crate::agent::descriptor::{Credential, Feature};
+use aetheel_model::agent::Descriptor;
+use aetheel_model::agent::descriptor::{Credential, Feature};
 
 /// Returns all entries of one kind in a descriptor.
 type DescriptorItems = fn(&Descriptor) -> BTreeSet<String>;
@@ -40,7 +40,7 @@ fn programs(descriptor: &Descriptor) -> BTreeSet<String> {
 /// Lists each flag with the lowest safety level that allows it, so that a flag with a lower level
 /// counts as new.
 fn flags(descriptor: &Descriptor) -> BTreeSet<String> {
-    let of = |program: &crate::agent::descriptor::Program| {
+    let of = |program: &aetheel_model::agent::descriptor::Program| {
         let name = program.name.clone();
         let flags = program.flags.iter().map(move |flag| {
             let values = if flag.values.is_empty() {

@@ -7,10 +7,10 @@ use serde_json::json;
 use super::guest_output::{self, GuestOutput};
 use super::open::{self, KitError, OpenedComponent};
 use crate::cli::exit;
-use crate::kit::CheckFinding;
-use crate::kit::check::{self, Area};
-use crate::plain::counted;
 use crate::terminal::{self, OutputStyle};
+use aetheel_kit::CheckFinding;
+use aetheel_kit::check::{self, Area};
+use aetheel_model::plain::counted;
 
 pub(in crate::commands) async fn run(
     component: PathBuf,

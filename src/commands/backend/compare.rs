@@ -11,21 +11,20 @@ use tokio::time::{Instant, timeout_at};
 
 use super::open::KitError;
 use crate::cli::exit;
-use crate::disk::read_ordinary;
-use crate::kit;
-use crate::plain::{counted, with_causes};
 use crate::startup::running::gateway_of;
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{LoadedBackends, StartRefusal};
 use crate::terminal::{OutputStyle, print_stderr};
-use crate::turn::Backends;
-use crate::turn::comparison::{CompareError, TurnDifference, compare_recorded};
-use crate::turn::recording::{MAX_READ_BYTES, ParsedRecording, newest, open_turns};
-use crate::workspace::Components;
 use crate::{progress, terminal};
-use aetheel_runtime::log;
 use aetheel_model::choice::LogFormat;
+use aetheel_model::plain::{counted, with_causes};
+use aetheel_runtime::log;
 use aetheel_settings::Config;
+use aetheel_store::disk::read_ordinary;
+use aetheel_store::workspace::Components;
+use aetheel_turn::Backends;
+use aetheel_turn::comparison::{CompareError, TurnDifference, compare_recorded};
+use aetheel_turn::recording::{MAX_READ_BYTES, ParsedRecording, newest, open_turns};
 
 /// Time limit for all recordings.
 const ALL_TIMEOUT: Duration = Duration::from_secs(80);
@@ -144,7 +143,7 @@ async fn find(config: &Config, options: &CompareOptions) -> Result<Vec<PathBuf>,
         true => newest(&folder, most).map_err(|error| {
             KitError::failed(format!("RECORDINGS_DIR: cannot list {}: {error}", folder.display()))
         }),
-        false => kit::find(&named).map_err(|error| KitError::usage(with_causes(&error))),
+        false => aetheel_kit::find(&named).map_err(|error| KitError::usage(with_causes(&error))),
     });
     listed.await.unwrap_or_else(|error| Err(KitError::failed(error.to_string())))
 }

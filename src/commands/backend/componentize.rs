@@ -12,8 +12,8 @@ use wit_parser::{Resolve, WorldItem, WorldKey};
 
 use super::contract::{self, ContractError, EXPORT};
 use crate::cli::exit;
-use crate::disk::{WORLD_READABLE_MODE, replace_for};
 use crate::terminal::print_stderr;
+use aetheel_store::disk::{WORLD_READABLE_MODE, replace_for};
 
 const WASI: &str = include_str!("wasi.wat");
 

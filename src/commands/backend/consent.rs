@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
-use crate::agent::capability::{Capabilities, describe};
+use aetheel_model::agent::capability::{Capabilities, describe};
 
 /// Largest number of capabilities that an operator can be expected to read.
 const MAX_LISTED_CAPABILITIES: usize = 400;

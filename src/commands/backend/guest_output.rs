@@ -13,8 +13,8 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::plain::counted;
 use crate::terminal::{self, OutputStyle};
+use aetheel_model::plain::counted;
 
 /// Log target of the lines that guests print.
 const TARGET: &str = "aetheel::guest";

@@ -7,17 +7,17 @@ use serde_json::json;
 
 use super::guest_output;
 use super::open::{self, KitError, OpenedComponent};
-use crate::agent::descriptor::{
+use crate::cli::exit;
+use crate::terminal::{self, OutputStyle};
+use aetheel_kit::{describe_versions, proven_versions};
+use aetheel_model::agent::descriptor::{
     Credential, DescriptorChoice, Feature, FlagValue, LinkSharing, OneShot, Program,
 };
-use crate::agent::{Descriptor, HostCommand, Input, Safety, StartTurn};
-use crate::backend::Engine;
-use crate::cli::exit;
-use crate::kit::{describe_versions, proven_versions};
-use crate::plain::counted;
-use crate::terminal::{self, OutputStyle};
-use crate::turn::recording::{EntryKind, RecordingEntry};
-use crate::turn::replay::{Batches, replay};
+use aetheel_model::agent::{Descriptor, HostCommand, Input, Safety, StartTurn};
+use aetheel_model::plain::counted;
+use aetheel_turn::recording::{EntryKind, RecordingEntry};
+use aetheel_turn::replay::{Batches, replay};
+use aetheel_wasm::Engine;
 
 /// Inputs per call, about as many as a busy agent produces at once.
 const INPUTS_PER_CALL: usize = 256;
@@ -197,7 +197,7 @@ fn program_line(program: &Program) -> String {
 }
 
 fn flags(program: &Program) -> Vec<String> {
-    let line = |flag: &crate::agent::descriptor::Flag| {
+    let line = |flag: &aetheel_model::agent::descriptor::Flag| {
         let value = match (&flag.values[..], flag.value) {
             (_, FlagValue::None) => String::new(),
             ([], FlagValue::One) => " …".to_owned(),

@@ -12,23 +12,23 @@ use super::changes::changes;
 use super::consent;
 use super::locked;
 use super::open::{self, KitError};
-use crate::agent::Descriptor;
-use crate::backend::{AdmissionError, RequestedCapabilities, StagedComponent};
 use crate::cli::exit;
-use crate::kit::{self, Case, describe_versions, proven_versions};
-use crate::plain::{counted, with_causes};
-use crate::redact::Redactor;
-use crate::registry::ArtifactReference;
 use crate::startup::running::gateway_of;
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{InstallPlan, Installer, LoadedBackends, StartRefusal};
 use crate::terminal::{self, print_stderr};
-use crate::turn::Backend as _;
-use crate::workspace::{BackendFile, LockedBackend};
+use aetheel_kit::{Case, describe_versions, proven_versions};
+use aetheel_model::agent::Descriptor;
 use aetheel_model::choice::{LogFormat, Trust};
+use aetheel_model::plain::{counted, with_causes};
+use aetheel_model::redact::Redactor;
 use aetheel_model::rollout::Rollout;
+use aetheel_registry::ArtifactReference;
 use aetheel_runtime::log;
 use aetheel_settings::Config;
+use aetheel_store::workspace::{BackendFile, LockedBackend};
+use aetheel_turn::Backend as _;
+use aetheel_wasm::{AdmissionError, RequestedCapabilities, StagedComponent};
 
 #[derive(Clone, Copy, Debug)]
 pub(in crate::commands) struct InstallOptions {
@@ -188,7 +188,7 @@ impl InstallJob<'_> {
         let reference = locked::reference_of(entry)?;
         let found = self.access.download(&reference).await?;
         let component = std::fs::read(&found.file)
-            .map(|bytes| crate::workspace::component_digest(&bytes))
+            .map(|bytes| aetheel_store::workspace::component_digest(&bytes))
             .unwrap_or_default();
         if component != entry.component || found.cases != entry.cases {
             return Err(KitError::failed(format!(
@@ -256,7 +256,7 @@ async fn install(
     let plan = installer.plan(staged, file).await;
     let InstallPlan { staged, target, before, aside, wants } = &plan;
     staged.try_in_place(target).await.map_err(|error| {
-        let cases = kit::selftest::folder_of(target);
+        let cases = aetheel_kit::selftest::folder_of(target);
         KitError::failed(format!(
             "{shown} {}; hint: put the new version's recordings into {}, or remove it",
             with_causes(&error),
@@ -353,14 +353,15 @@ async fn check(
     is_fetched: bool,
 ) -> Result<Vec<Case>, KitError> {
     let beside = file.parent().unwrap_or(Path::new("")).join("cases");
-    let folders = [Some(kit::selftest::folder_of(file)), (!is_fetched).then_some(beside)];
+    let folders = [Some(aetheel_kit::selftest::folder_of(file)), (!is_fetched).then_some(beside)];
     let mut folders = folders.into_iter().flatten();
-    let Some(folder) = folders.find(|folder| kit::find(std::slice::from_ref(folder)).is_ok())
+    let Some(folder) =
+        folders.find(|folder| aetheel_kit::find(std::slice::from_ref(folder)).is_ok())
     else {
         return Ok(Vec::new());
     };
     let cases = open::cases(vec![folder]).await?;
-    let areas = kit::check::check(&staged.backend, &cases).await;
+    let areas = aetheel_kit::check::check(&staged.backend, &cases).await;
     let areas = areas.map_err(|failure| {
         KitError::failed(format!("{}: no guest can be opened: {failure}", file.display()))
     })?;

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use super::artifacts::FetchedBackend;
 use super::open::KitError;
-use crate::plain::with_causes;
-use crate::registry::ArtifactReference;
-use crate::workspace::{BackendLock, LockedBackend};
+use aetheel_model::plain::with_causes;
+use aetheel_registry::ArtifactReference;
 use aetheel_settings::Config;
+use aetheel_store::workspace::{BackendLock, LockedBackend};
 
 /// Reads the file.
 pub(super) fn read(config: &Config) -> Result<BackendLock, KitError> {

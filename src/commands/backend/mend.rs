@@ -14,13 +14,13 @@ use crate::mending::evidence::{self, EvidencePlaces};
 use crate::mending::files::{self, LinkPolicy};
 use crate::mending::workshop::Workshop;
 use crate::mending::{MendError, MendLimits, MendedBackend, Mending, Refused};
-use crate::plain::{counted, short_line, with_causes};
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{LoadedBackends, cleanup, confinement, host_of};
 use crate::terminal::{self, OutputStyle};
-use crate::turn::recording::Recorder;
-use crate::turn::{Backend, Backends as _};
-use crate::workspace::Workspace;
+use aetheel_model::plain::{counted, short_line, with_causes};
+use aetheel_store::workspace::Workspace;
+use aetheel_turn::recording::Recorder;
+use aetheel_turn::{Backend, Backends as _};
 
 /// The arguments of the command.
 pub(in crate::commands) struct MendOptions {

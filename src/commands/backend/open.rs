@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::backend::{AdmissionError, ComponentBackend, Engine, EngineError, Inspection};
 use crate::cli::exit;
-use crate::kit::{self, Case, CaseError};
-use crate::plain::with_causes;
 use crate::terminal::print_stderr;
+use aetheel_kit::{Case, CaseError};
 use aetheel_model::limits::ResourceLimits;
+use aetheel_model::plain::with_causes;
 use aetheel_settings::NAMES;
+use aetheel_wasm::{AdmissionError, ComponentBackend, Engine, EngineError, Inspection};
 
 /// An admitted component.
 pub(super) struct OpenedComponent {
@@ -103,7 +103,7 @@ pub(in crate::commands) fn refused(path: &Path, error: &AdmissionError) -> KitEr
 /// Reads recordings, including all recordings in folders.
 pub(super) async fn cases(paths: Vec<PathBuf>) -> Result<Vec<Case>, KitError> {
     let read = move || -> Result<Vec<Case>, CaseError> {
-        kit::find(&paths)?.iter().map(|path| Case::read(path)).collect()
+        aetheel_kit::find(&paths)?.iter().map(|path| Case::read(path)).collect()
     };
     match tokio::task::spawn_blocking(read).await {
         Ok(cases) => cases.map_err(|error| KitError::usage(error.to_string())),
@@ -123,14 +123,14 @@ pub(super) async fn case(path: PathBuf) -> Result<Case, KitError> {
 /// Returns the folders in which recordings are looked for by default: `X.cases` and `cases` beside
 /// the component, and `cases` in the working directory.
 pub(super) fn default_case_folders(component: &Path) -> Vec<PathBuf> {
-    let own = kit::selftest::folder_of(component);
+    let own = aetheel_kit::selftest::folder_of(component);
     let beside = component.parent().unwrap_or(Path::new("")).join("cases");
     let mut folders: Vec<PathBuf> = Vec::new();
     for folder in [own, beside, PathBuf::from("cases")] {
         let same = |known: &PathBuf| {
             std::fs::canonicalize(known).ok() == std::fs::canonicalize(&folder).ok()
         };
-        if kit::find(std::slice::from_ref(&folder)).is_ok() && !folders.iter().any(same) {
+        if aetheel_kit::find(std::slice::from_ref(&folder)).is_ok() && !folders.iter().any(same) {
             folders.push(folder);
         }
     }

@@ -11,12 +11,12 @@ use serde_json::json;
 use tempfile::NamedTempFile;
 
 use super::open::{self, KitError, OpenedComponent};
-use crate::backend::{FunctionShare, StackProfile};
 use crate::cli::exit;
-use crate::kit::Case;
-use crate::plain::counted;
 use crate::terminal::{self, OutputStyle};
-use crate::turn::replay::{Batches, replay};
+use aetheel_kit::Case;
+use aetheel_model::plain::counted;
+use aetheel_turn::replay::{Batches, replay};
+use aetheel_wasm::{FunctionShare, StackProfile};
 
 /// How long a recording is read again and again if the number of rounds is not given.
 const MEASURE_TIME: Duration = Duration::from_secs(3);

@@ -8,11 +8,11 @@ use serde_json::json;
 use super::open::{self, KitError, OpenedComponent};
 use super::{guest_output, resolve};
 use crate::cli::exit;
-use crate::kit::{self, Case, difference, summary};
-use crate::plain::counted;
 use crate::terminal::{self, OutputStyle};
-use crate::turn::replay::{Batches, ReplayResult, replay};
+use aetheel_kit::{Case, difference, summary};
+use aetheel_model::plain::counted;
 use aetheel_settings::Config;
+use aetheel_turn::replay::{Batches, ReplayResult, replay};
 
 pub(in crate::commands) async fn run(
     config: Config,
@@ -58,7 +58,7 @@ async fn show(component: &Path, recording: PathBuf, json: bool) -> Result<u8, Ki
                 &json!({ "line": case.tape.lines[*at], "t": case.tape.entries[*at].t, "withheld": true }),
             );
         }
-        for lost in kit::unread(&case.tape.entries, &replayed) {
+        for lost in aetheel_kit::unread(&case.tape.entries, &replayed) {
             let (line, t) = (case.tape.lines[lost.entry], case.tape.entries[lost.entry].t);
             let unread = json!({
                 "turn": lost.turn,
@@ -150,17 +150,18 @@ async fn compare(
             terminal::line(&format!(
                 "{} {}",
                 page.bold(&place),
-                page.dim(&kit::shortened(&found.input, 200))
+                page.dim(&aetheel_kit::shortened(&found.input, 200))
             ));
-            let written =
-                |actions: &[crate::agent::Action], failure: &Option<String>| -> Vec<String> {
-                    let mut lines: Vec<String> = actions
-                        .iter()
-                        .filter_map(|action| serde_json::to_string(action).ok())
-                        .collect();
-                    lines.extend(failure.clone());
-                    lines
-                };
+            let written = |actions: &[aetheel_model::agent::Action],
+                           failure: &Option<String>|
+             -> Vec<String> {
+                let mut lines: Vec<String> = actions
+                    .iter()
+                    .filter_map(|action| serde_json::to_string(action).ok())
+                    .collect();
+                lines.extend(failure.clone());
+                lines
+            };
             let (ones, others) = (
                 written(&found.first, &found.failures[0]),
                 written(&found.second, &found.failures[1]),

@@ -11,16 +11,16 @@ use serde_json::json;
 use super::open::{self, KitError};
 use super::resolve;
 use crate::cli::{ReportArgs, exit};
-use crate::kit::report::{
-    FaultReport, ReportError, ReportLimits, ReportOptions, ReportOrigin, ReportedLimits,
-    make_report,
-};
-use crate::kit::{self, Case};
-use crate::plain::counted;
 use crate::progress;
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::{self, OutputStyle, print_stderr};
+use aetheel_kit::Case;
+use aetheel_kit::report::{
+    FaultReport, ReportError, ReportLimits, ReportOptions, ReportOrigin, ReportedLimits,
+    make_report,
+};
 use aetheel_model::limits::ResourceLimits;
+use aetheel_model::plain::counted;
 
 /// Variables that contain the name of the user or of the machine.
 const NAME_VARIABLES: [&str; 5] = ["USER", "LOGNAME", "SUDO_USER", "HOSTNAME", "HOST"];
@@ -51,7 +51,7 @@ async fn write_report(settings: OperatorSettings, wish: &ReportArgs) -> Result<u
         print_stderr(&format!(
             "note: {} did not make the recording. The component that made it has the SHA-256 {} and is neither in {} (BACKENDS_DIR) nor among the kept ones in CONFIG_DIR/state; pass its file with `--backend`",
             component.display(),
-            kit::shortened(&header.digest, 64),
+            aetheel_kit::shortened(&header.digest, 64),
             config.backends_dir.display(),
         ));
     }
@@ -173,7 +173,7 @@ fn refusal(case: &Case, error: &ReportError) -> KitError {
 fn print(report: &FaultReport, case: &Case, output: &Path) {
     let page = OutputStyle::for_stdout();
     let fault = &report.facts.fault;
-    let place = kit::shortened(&fault.place, 300);
+    let place = aetheel_kit::shortened(&fault.place, 300);
     terminal::line(&format!(
         "{}:{}  {}",
         output.display(),

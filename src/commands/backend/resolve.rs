@@ -4,11 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::open::{self, KitError};
-use crate::event::Lane;
-use crate::kit::Case;
 use crate::startup::shipped;
-use crate::workspace::{Components, FinishedTurns, TurnSearch, component_digest};
+use aetheel_kit::Case;
+use aetheel_model::event::Lane;
 use aetheel_settings::Config;
+use aetheel_store::workspace::{Components, FinishedTurns, TurnSearch, component_digest};
 
 /// Returns the file of a component: the given path, or the file that serves as the backend with the
 /// given name.
@@ -101,7 +101,7 @@ pub(super) fn component_by_digest(
     // A file may come from anybody: its backend must not be a path.
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if backend.is_empty() || !backend.chars().all(is_name) {
-        let name = crate::kit::shortened(backend, 60);
+        let name = aetheel_kit::shortened(backend, 60);
         return Err(KitError::usage(format!("`{name}` is not the name of a backend")));
     }
     let files = fs::read_dir(shipped::serving_folder(config)).into_iter().flatten().flatten();

@@ -7,15 +7,15 @@ use std::path::Path;
 use super::open::KitError;
 use super::{install, serving};
 use crate::cli::exit;
-use crate::plain::{counted, with_causes};
 use crate::startup::LoadedBackends;
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::{self, print_stderr};
-use crate::turn::{Backend, Backends as _, RolloutPair};
-use crate::workspace::{
+use aetheel_model::plain::{counted, with_causes};
+use aetheel_settings::Config;
+use aetheel_store::workspace::{
     EndedRollout, FileError, LiveFolder, NotedDifference, RolloutNote, RolloutNotes, RolloutState,
 };
-use aetheel_settings::Config;
+use aetheel_turn::{Backend, Backends as _, RolloutPair};
 
 #[derive(Clone, Copy, Debug)]
 pub(in crate::commands) enum RolloutAction {

@@ -2,13 +2,13 @@
 //! explaining to the operator when the change takes effect.
 
 use crate::cli::exit;
-use crate::redact::Redactor;
 use crate::startup::LoadedBackends;
 use crate::startup::StartRefusal;
 use crate::startup::running::gateway_of;
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::print_stderr;
 use aetheel_model::choice::LogFormat;
+use aetheel_model::redact::Redactor;
 use aetheel_runtime::log;
 use aetheel_settings::Config;
 

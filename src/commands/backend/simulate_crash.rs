@@ -10,17 +10,17 @@ use serde::Serialize;
 use super::open::KitError;
 use super::resolve;
 use crate::cli::exit;
-use crate::kit::Case;
-use crate::plain::{counted, with_causes};
 use crate::progress;
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{LoadedBackends, StartRefusal};
 use crate::terminal::{self, OutputStyle, fail};
-use crate::turn::crash::{SimulatedCrash, crash_points, simulate_crash};
-use crate::turn::recording::{EntryKind, RecordingEntry};
-use crate::turn::{Backend, Backends as _, RebuildError};
+use aetheel_kit::Case;
 use aetheel_model::choice::LogFormat;
+use aetheel_model::plain::{counted, with_causes};
 use aetheel_runtime::log;
+use aetheel_turn::crash::{SimulatedCrash, crash_points, simulate_crash};
+use aetheel_turn::recording::{EntryKind, RecordingEntry};
+use aetheel_turn::{Backend, Backends as _, RebuildError};
 
 /// Largest number of points that are printed as text.
 const MAX_SHOWN: usize = 10;

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::open::{self, KitError, OpenedComponent};
-use crate::agent::Action;
 use crate::cli::exit;
-use crate::disk::{WORLD_READABLE_MODE, replace_for};
-use crate::kit::golden::{self, CaseVerdict};
-use crate::kit::{self, Case};
-use crate::plain::counted;
 use crate::terminal::{self, OutputStyle};
+use aetheel_kit::Case;
+use aetheel_kit::golden::{self, CaseVerdict};
+use aetheel_model::agent::Action;
+use aetheel_model::plain::counted;
+use aetheel_store::disk::{WORLD_READABLE_MODE, replace_for};
 
 pub(in crate::commands) async fn run(
     component: PathBuf,
@@ -97,7 +97,7 @@ fn decide_outcome(
     Ok(match verdict {
         CaseVerdict::Same => CaseOutcome::Passed,
         CaseVerdict::Differs(_) | CaseVerdict::Unknown if update => {
-            let beside = kit::actions_beside(&case.path);
+            let beside = aetheel_kit::actions_beside(&case.path);
             replace_for(&beside, golden::to_jsonl(actions).as_bytes(), WORLD_READABLE_MODE)
                 .map_err(|error| {
                     KitError::usage(format!("cannot write {}: {error}", beside.display()))
@@ -188,7 +188,7 @@ impl CaseOutcome {
                 found.diff.lines().for_each(|line| detail(page.diff(line)));
             }
             Self::Failed(CaseVerdict::Unknown | CaseVerdict::Same) => {
-                let beside = kit::actions_beside(&case.path);
+                let beside = aetheel_kit::actions_beside(&case.path);
                 terminal::line(&format!("{}  {path}", page.bad("FAIL")));
                 detail(format!(
                     "{} is missing; `--update` writes the actions of this backend, for you to review and keep",

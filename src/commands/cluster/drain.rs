@@ -6,10 +6,10 @@ use secrecy::ExposeSecret as _;
 
 use super::{cluster_url, report_error};
 use crate::cli::exit;
-use crate::cluster::{Cluster, ClusterError};
-use crate::plain::counted;
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::{line, print_stderr};
+use aetheel_cluster::{Cluster, ClusterError};
+use aetheel_model::plain::counted;
 
 /// Interval between two checks of the progress.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);

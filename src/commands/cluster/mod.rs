@@ -5,9 +5,9 @@ pub(super) mod nodes;
 pub(super) mod transfer;
 
 use crate::cli::exit;
-use crate::cluster::ClusterError;
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::print_stderr;
+use aetheel_cluster::ClusterError;
 
 /// Returns the address of the database, or the exit code if it is not set.
 fn cluster_url(settings: &OperatorSettings) -> Result<&secrecy::SecretString, u8> {

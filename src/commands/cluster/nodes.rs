@@ -8,10 +8,10 @@ use serde::{Serialize, Serializer};
 
 use super::{cluster_url, report_error};
 use crate::cli::exit;
-use crate::cluster::{Cluster, Node};
-use crate::plain::counted;
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::{self, line};
+use aetheel_cluster::{Cluster, Node};
+use aetheel_model::plain::counted;
 
 /// Prints one line per node, or JSON, and returns the exit code.
 pub(in crate::commands) async fn run(settings: OperatorSettings, json: bool) -> u8 {
@@ -151,7 +151,7 @@ pub(in crate::commands) fn most_common<'a>(of: impl Iterator<Item = &'a str>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::Load;
+    use aetheel_cluster::Load;
 
     #[test]
     fn lines_show_the_state_of_each_node_and_its_differences() {

@@ -2,10 +2,10 @@
 //! and back.
 
 use crate::cli::exit;
-use crate::plain::counted;
 use crate::startup::clustering;
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::line;
+use aetheel_model::plain::counted;
 
 pub(in crate::commands) async fn import(settings: OperatorSettings) -> u8 {
     match clustering::import(&settings.config).await {

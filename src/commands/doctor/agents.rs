@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::report::DoctorReport;
 use crate::commands::listing::{BackendListing, BackendRow};
-use crate::finding::{Finding, FindingLevel};
-use crate::plain::short_line;
 use crate::progress;
 use crate::startup::{LoadedBackends, MAX_REASONS_CHARS, survey, unknown};
+use aetheel_model::finding::{Finding, FindingLevel};
+use aetheel_model::plain::short_line;
 use aetheel_settings::Config;
 
 /// Time limit; compiling all components takes this long on a slow machine.

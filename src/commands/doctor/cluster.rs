@@ -3,11 +3,11 @@
 use secrecy::ExposeSecret as _;
 
 use super::report::DoctorReport;
-use crate::cluster::{Cluster, DatabaseStatus, Node, Skew, Tables};
 use crate::commands::cluster::nodes::most_common;
-use crate::discord::bot_id_of;
-use crate::plain::counted;
 use crate::startup::clustering;
+use aetheel_cluster::{Cluster, DatabaseStatus, Node, Skew, Tables};
+use aetheel_discord::bot_id_of;
+use aetheel_model::plain::counted;
 use aetheel_settings::Config;
 
 /// Hint if two machines have the same name.

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::report::DoctorReport;
-use crate::discord::{BotProfile, ChannelCheck, Checkup};
-use crate::disk::read_ordinary;
-use crate::event::Lane;
-use crate::finding::Finding;
-use crate::id::ChannelId;
-use crate::redact::Redactor;
 use crate::startup::survey;
-use crate::workspace::Channels;
+use aetheel_discord::{BotProfile, ChannelCheck, Checkup};
+use aetheel_model::event::Lane;
+use aetheel_model::finding::Finding;
+use aetheel_model::id::ChannelId;
+use aetheel_model::redact::Redactor;
 use aetheel_settings::Config;
+use aetheel_store::disk::read_ordinary;
+use aetheel_store::workspace::Channels;
 
 /// Time limit for all checks.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(30);

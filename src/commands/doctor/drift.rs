@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::report::DoctorReport;
 use crate::commands::listing::BackendRow;
-use crate::plain::{counted, with_causes};
-use crate::workspace::{Drift, DriftNotes};
+use aetheel_model::plain::{counted, with_causes};
 use aetheel_settings::Config;
+use aetheel_store::workspace::{Drift, DriftNotes};
 
 /// Largest number of kinds that are listed per backend.
 const MAX_NAMED_KINDS: usize = 5;

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::report::DoctorReport;
-use crate::plain::with_causes;
-use crate::workspace::{LostTurn, LostTurns};
+use aetheel_model::plain::with_causes;
 use aetheel_settings::Config;
+use aetheel_store::workspace::{LostTurn, LostTurns};
 
 /// Adds a warning for each backend with lost replies.
 pub(super) fn examine(report: &mut DoctorReport, config: &Config) {

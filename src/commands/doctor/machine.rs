@@ -8,12 +8,12 @@ use std::path::Path;
 use rustix::process::{Resource, geteuid, getrlimit};
 
 use super::report::DoctorReport;
-use crate::backend::cache_fault;
-use crate::process::holder::{PROGRAM, program_beside};
 use crate::startup::running::gateway_of;
 use crate::startup::surroundings::nearest;
 use crate::startup::{confinement, shipped};
+use aetheel_process::holder::{PROGRAM, program_beside};
 use aetheel_settings::{Config, HolderMode};
+use aetheel_wasm::cache_fault;
 
 /// Open files that a busy gateway needs for connections, pipes and pidfds of agents, and watches.
 const FILES: u64 = 1_024;
@@ -290,7 +290,7 @@ fn size_of(folder: &Path) -> (u64, bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::finding::FindingLevel;
+    use aetheel_model::finding::FindingLevel;
 
     fn levels(report: &DoctorReport) -> Vec<(&str, FindingLevel)> {
         report.lines.iter().map(|line| (line.subject.as_str(), line.level)).collect()

@@ -16,12 +16,12 @@ use std::io::Write as _;
 
 use self::report::DoctorReport;
 use crate::cli::exit;
-use crate::finding::{Finding, FindingLevel};
-use crate::redact::Redactor;
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{Purpose, confinement, exposure, surroundings, survey};
 use crate::terminal::{self, OutputStyle, print_stderr};
 use aetheel_model::choice::LogFormat;
+use aetheel_model::finding::{Finding, FindingLevel};
+use aetheel_model::redact::Redactor;
 use aetheel_runtime::log;
 
 pub(super) struct DoctorOptions {

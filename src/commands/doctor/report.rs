@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use crate::cli::exit;
-use crate::finding::{Finding, FindingLevel};
-use crate::redact::Redactor;
 use crate::terminal::{OutputStyle, Verbosity};
+use aetheel_model::finding::{Finding, FindingLevel};
+use aetheel_model::redact::Redactor;
 
 /// All findings. Fields of the JSON form may be added, but never change or disappear.
 #[derive(Debug, Default, Serialize)]

@@ -10,9 +10,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use crate::cli::Common;
-use crate::process::{BackgroundProgram, StartedProgram};
-use crate::workspace::{GatewayReport, LockOwner};
+use aetheel_process::{BackgroundProgram, StartedProgram};
 use aetheel_settings::Config;
+use aetheel_store::workspace::{GatewayReport, LockOwner};
 
 /// Time limit for the new gateway to become ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(120);

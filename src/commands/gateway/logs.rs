@@ -10,11 +10,11 @@ use jiff::Timestamp;
 
 use super::manager;
 use crate::cli::exit;
-use crate::plain::with_causes;
-use crate::process::OperatorCommand;
 use crate::terminal::print_stderr;
-use crate::workspace::{GatewayReport, ServiceUnit};
+use aetheel_model::plain::with_causes;
+use aetheel_process::OperatorCommand;
 use aetheel_settings::Config;
+use aetheel_store::workspace::{GatewayReport, ServiceUnit};
 
 /// Number of lines of the journal without `--since`.
 const JOURNAL_LINES: &str = "200";

@@ -9,7 +9,7 @@ mod stop;
 pub(super) use self::background::{BackgroundStart, BackgroundStartError};
 use super::{block_on, with_settings};
 use crate::cli::GatewayCommand;
-use crate::workspace::ServiceUnit;
+use aetheel_store::workspace::ServiceUnit;
 
 /// Runs a command and returns the exit code.
 pub(super) fn run(command: GatewayCommand) -> u8 {

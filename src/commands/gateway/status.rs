@@ -8,10 +8,10 @@ use serde_json::json;
 
 use crate::cli::exit;
 use crate::commands::health;
-use crate::plain::counted;
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::{self, Verbosity, line};
-use crate::workspace::{GatewayReport, GatewayWork, LockOwner};
+use aetheel_model::plain::counted;
+use aetheel_store::workspace::{GatewayReport, GatewayWork, LockOwner};
 
 /// Prints the status, and returns the exit code.
 pub(super) fn run(settings: &OperatorSettings, json: bool) -> u8 {

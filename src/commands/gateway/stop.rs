@@ -8,13 +8,13 @@ use rustix::process::Signal;
 use super::{BackgroundStart, manager};
 use crate::cli::{Common, exit};
 use crate::commands::serving::{HandoverError, ServingGateway, wait};
-use crate::plain::{counted, with_causes};
-use crate::process::{OperatorCommand, OperatorCommandError};
 use crate::startup::StartRefusal;
 use crate::startup::settings::{self, WithoutSettings};
 use crate::terminal::{line, print_stderr, set_format};
-use crate::workspace::{LockOwner, ServiceUnit};
+use aetheel_model::plain::{counted, with_causes};
+use aetheel_process::{OperatorCommand, OperatorCommandError};
 use aetheel_settings::Config;
+use aetheel_store::workspace::{LockOwner, ServiceUnit};
 
 /// Time limit for `systemctl`, which waits for turns that end.
 const SYSTEMCTL_TIMEOUT: Duration = Duration::from_secs(3_600);

@@ -7,9 +7,9 @@ use tokio::runtime::Runtime;
 
 use super::files::EXAMPLE_FILES;
 use crate::commands::listing::{BackendListing, BackendRow};
-use crate::finding::Finding;
 use crate::progress;
 use crate::startup::{LoadedBackends, survey};
+use aetheel_model::finding::Finding;
 use aetheel_settings::Config;
 
 /// The reason why the agents of this machine cannot be examined.

@@ -3,9 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::finding::{Finding, FindingLevel};
-use crate::id::UserOrRoleId;
 use crate::startup::surroundings;
+use aetheel_model::finding::{Finding, FindingLevel};
+use aetheel_model::id::UserOrRoleId;
 use aetheel_model::permission::{PERMISSION_CHOICES, PermissionChoice};
 
 /// The reason why an answer is invalid.

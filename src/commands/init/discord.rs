@@ -6,8 +6,8 @@ use secrecy::SecretString;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
-use crate::discord::{BotProfile, Checkup, StartError};
-use crate::redact::Redactor;
+use aetheel_discord::{BotProfile, Checkup, StartError};
+use aetheel_model::redact::Redactor;
 use aetheel_settings::Config;
 
 /// Time limit for Discord's answer.

@@ -9,12 +9,12 @@ use rustix::process::geteuid;
 use secrecy::SecretString;
 
 use crate::cli::InitArgs;
-use crate::disk::{read_ordinary, text_of};
-use crate::process::forget_variables;
 use crate::startup::settings::{
     ConfigFolder, FolderReason, SETTINGS_FILE, env_file, user_folder, xdg_folder,
 };
+use aetheel_process::forget_variables;
 use aetheel_settings::{Config, VARIABLES, config_dir};
+use aetheel_store::disk::{read_ordinary, text_of};
 
 /// Largest size of a settings file, in bytes.
 const MAX_SETTINGS_BYTES: u64 = 1 << 20;

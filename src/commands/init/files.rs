@@ -6,10 +6,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::existing::{ExistingSetup, TOKEN};
-use crate::disk::{OWNER_ONLY_MODE, replace};
 use crate::startup::settings::env_file;
 use crate::startup::survey::make_private;
 use aetheel_settings::VARIABLES;
+use aetheel_store::disk::{OWNER_ONLY_MODE, replace};
 
 /// Files of a new folder: the examples of the repository.
 pub(super) const EXAMPLE_FILES: [(&str, &str); 10] = [

@@ -25,15 +25,14 @@ use self::files::{SetupFileError, SetupPlan};
 use self::questions::{SetupAnswers, SetupQuestions};
 use self::unit::ServiceUnits;
 use crate::cli::{InitArgs, Then, exit};
-use crate::finding::{Finding, FindingLevel};
-use crate::process;
-use crate::process::holder::PROGRAM;
-use crate::redact::Redactor;
 use crate::startup::running::gateway_of;
 use crate::startup::settings::xdg_folder;
 use crate::startup::{Purpose, surroundings};
 use crate::terminal::{fail, line, print_stderr};
 use crate::terminal_prompt::{PromptAborted, TerminalPrompt};
+use aetheel_model::finding::{Finding, FindingLevel};
+use aetheel_model::redact::Redactor;
+use aetheel_process::holder::PROGRAM;
 
 /// The reason why the setup was not done.
 #[derive(Debug)]
@@ -230,7 +229,7 @@ fn run_next_step(standing: &ExistingSetup, then: Then, changes: bool) -> Result<
         Then::Start => {
             let arguments: [OsString; 3] =
                 ["run".into(), "--env-file".into(), standing.file.clone().into()];
-            let error = process::exec_program(&own, &arguments);
+            let error = aetheel_process::exec_program(&own, &arguments);
             print_stderr(&format!(
                 "error: written, but {} cannot be started: {error}",
                 own.display()

@@ -6,8 +6,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::files::SetupFileError;
-use crate::disk::{WORLD_READABLE_MODE, read_ordinary, replace_for};
 use crate::startup::survey::make_private;
+use aetheel_store::disk::{WORLD_READABLE_MODE, read_ordinary, replace_for};
 
 /// First line of each unit. Only units that begin with it are replaced, so the text must not
 /// change.

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::super::backend::open::{self, KitError};
-use crate::agent::{Ask, AskKind, FileDiff, Safety, ToolStart};
-use crate::backend::LoadedPolicy;
 use crate::cli::exit;
-use crate::policy::{PolicyContext, PolicyRequest};
-use crate::redact::Redactor;
 use crate::terminal::{self, OutputStyle};
+use aetheel_model::agent::{Ask, AskKind, FileDiff, Safety, ToolStart};
+use aetheel_model::policy::{PolicyContext, PolicyRequest};
+use aetheel_model::redact::Redactor;
+use aetheel_wasm::LoadedPolicy;
 
 pub(in crate::commands) async fn run(component: PathBuf, json: bool) -> u8 {
     match examine(&component).await {
@@ -99,7 +99,7 @@ fn requests() -> Vec<(String, PolicyRequest)> {
             let what = target.map_or_else(
                 || format!("`{kind}` without a target"),
                 |target| {
-                    format!("`{kind}` with {}", crate::kit::shortened(&format!("{target:?}"), 60))
+                    format!("`{kind}` with {}", aetheel_kit::shortened(&format!("{target:?}"), 60))
                 },
             );
             requests.extend(request(kind, target).map(|request| (what, request)));

@@ -10,7 +10,7 @@ mod report;
 use std::path::Path;
 
 use super::backend::open::{self, KitError};
-use crate::backend::{Engine, LoadedPolicy};
+use aetheel_wasm::{Engine, LoadedPolicy};
 
 /// Loads a policy with the same checks as the gateway.
 async fn policy(engine: &Engine, path: &Path) -> Result<LoadedPolicy, KitError> {

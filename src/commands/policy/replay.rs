@@ -12,21 +12,21 @@ use jiff::tz::TimeZone;
 use super::super::backend::open::{self, KitError};
 use super::report::{ReplayReport, ReplayedRequest};
 use crate::cli::exit;
-use crate::disk::open_ordinary;
-use crate::dispatch::AUTOMATIC_REFUSALS;
-use crate::event::Lane;
-use crate::kit::answered::{AnsweredRequest, RequestReader};
-use crate::policy::{PolicyContext, PolicyRequest, PolicyRuling};
-use crate::redact::Redactor;
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::{self, fail};
-use crate::turn::recording::{
-    Header, MAX_READ_BYTES, ReadError, RecordingEntry, RecordingLines, newest,
-};
-use crate::workspace::{Channels, Workspace};
+use aetheel_dispatch::AUTOMATIC_REFUSALS;
+use aetheel_kit::answered::{AnsweredRequest, RequestReader};
 use aetheel_model::choice::LogFormat;
+use aetheel_model::event::Lane;
+use aetheel_model::policy::{PolicyContext, PolicyRequest, PolicyRuling};
+use aetheel_model::redact::Redactor;
 use aetheel_runtime::log;
 use aetheel_settings::Config;
+use aetheel_store::disk::open_ordinary;
+use aetheel_store::workspace::{Channels, Workspace};
+use aetheel_turn::recording::{
+    Header, MAX_READ_BYTES, ReadError, RecordingEntry, RecordingLines, newest,
+};
 
 /// Maximum length of a line, in bytes.
 const MAX_LINE_BYTES: usize = 16 << 20;

@@ -6,13 +6,13 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::agent::AskKind;
-use crate::backend::LoadedPolicy;
-use crate::kit::answered::{AnsweredRequest, RequestOutcome};
-use crate::plain::{counted, short_line};
-use crate::policy::{PolicyEffect, PolicyRuling, subject_of};
-use crate::redact::Redactor;
 use crate::terminal::{self, OutputStyle};
+use aetheel_kit::answered::{AnsweredRequest, RequestOutcome};
+use aetheel_model::agent::AskKind;
+use aetheel_model::plain::{counted, short_line};
+use aetheel_model::policy::{PolicyEffect, PolicyRuling, subject_of};
+use aetheel_model::redact::Redactor;
+use aetheel_wasm::LoadedPolicy;
 
 /// Maximum length of a request and of a reason, in characters.
 const TEXT_LIMIT: usize = 120;

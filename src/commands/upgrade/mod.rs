@@ -17,14 +17,14 @@ use self::swap::{Swapped, swap, swap_beside};
 use crate::cli::{Common, exit};
 use crate::commands::gateway::{BackgroundStart, BackgroundStartError};
 use crate::commands::serving::{HandoverError, HandoverResult, ServingGateway};
-use crate::plain::{counted, with_causes};
-use crate::process::OperatorCommand;
-use crate::process::holder::PROGRAM;
 use crate::startup::StartRefusal;
 use crate::startup::settings::{self, WithoutSettings};
 use crate::terminal::{line, print_stderr, set_format};
-use crate::workspace::LockOwner;
+use aetheel_model::plain::{counted, with_causes};
+use aetheel_process::OperatorCommand;
+use aetheel_process::holder::PROGRAM;
 use aetheel_settings::Config;
+use aetheel_store::workspace::LockOwner;
 
 /// Time limit for a program to print its version.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(10);

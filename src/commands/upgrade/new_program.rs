@@ -9,8 +9,8 @@ use serde::Deserialize;
 
 use crate::cli::Common;
 use crate::commands::check::STATE;
-use crate::process::{OperatorCommand, OperatorCommandError};
 use crate::terminal::line;
+use aetheel_process::{OperatorCommand, OperatorCommandError};
 
 /// Time limit for each check.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(120);

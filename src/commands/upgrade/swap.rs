@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
 
-use crate::disk::sync_folder;
+use aetheel_store::disk::sync_folder;
 
 /// A replaced program.
 #[derive(Debug)]

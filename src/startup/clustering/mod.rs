@@ -17,16 +17,16 @@ use tokio::runtime::Handle;
 use self::store::{SharedStore, journal_refused};
 use super::StartRefusal;
 use crate::cli::exit;
-use crate::cluster::{Cluster, ClusterError, JoinKind, JournalLines, Mirror, NodeOptions};
-use crate::discord::bot_id_of;
-use crate::disk::{read_ordinary, replace};
-use crate::event::Lane;
-use crate::finding::Finding;
-use crate::plain::with_causes;
-use crate::workspace::{BindingsError, FileError, Journal, Lock, Workspace, is_label};
+use aetheel_cluster::{Cluster, ClusterError, JoinKind, JournalLines, Mirror, NodeOptions};
+use aetheel_discord::bot_id_of;
+use aetheel_model::event::Lane;
+use aetheel_model::finding::Finding;
+use aetheel_model::plain::with_causes;
 use aetheel_runtime::lease::Lease;
 use aetheel_runtime::supervisor;
 use aetheel_settings::{Config, HolderMode};
+use aetheel_store::disk::{read_ordinary, replace};
+use aetheel_store::workspace::{BindingsError, FileError, Journal, Lock, Workspace, is_label};
 
 /// State file with the machine's identity, because two machines may have the same name by mistake.
 const IDENTITY: &str = "node.md";

@@ -5,9 +5,9 @@ use std::io;
 use tokio::runtime::Handle;
 
 use super::refused;
-use crate::cluster::{ClusterError, JournalLines};
 use crate::startup::StartRefusal;
-use crate::workspace::{FileError, LineStore};
+use aetheel_cluster::{ClusterError, JournalLines};
+use aetheel_store::workspace::{FileError, LineStore};
 
 /// Store of journal lines in the database. Its methods block, because a thread of its own writes
 /// the journal.
@@ -47,7 +47,7 @@ pub(super) fn journal_refused(error: &FileError) -> StartRefusal {
 mod tests {
     use super::*;
     use crate::cli::exit;
-    use crate::workspace::Workspace;
+    use aetheel_store::workspace::Workspace;
 
     struct Failing(ClusterError);
 

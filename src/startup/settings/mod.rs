@@ -16,16 +16,15 @@ use secrecy::SecretString;
 use self::sources::SourceValues;
 use self::unconfigured::UnconfiguredFolders;
 use crate::cli::Common;
-use crate::cluster::Cluster;
-use crate::finding::{Finding, FindingLevel};
-use crate::otel::TraceOptions;
-use crate::process;
-use crate::redact::{Redactor, is_secret_name};
 use crate::startup::{file_modes, survey, webhooks};
-use crate::turn::BASE_VARIABLES;
-use crate::web::webhooks::WebhookSecrets;
+use aetheel_cluster::Cluster;
+use aetheel_model::finding::{Finding, FindingLevel};
+use aetheel_model::redact::{Redactor, is_secret_name};
+use aetheel_otel::TraceOptions;
 use aetheel_runtime::log;
 use aetheel_settings::{AUTO, Config, VARIABLES};
+use aetheel_turn::BASE_VARIABLES;
+use aetheel_web::webhooks::WebhookSecrets;
 
 /// The operator's settings, and the problems found while reading them.
 pub struct OperatorSettings {
@@ -236,7 +235,7 @@ fn config_folder(variables: &HashMap<String, String>) -> ConfigFolder {
 /// Removes all secrets from the environment of this process. Must be called while the process has
 /// only one thread.
 pub fn forget_secrets(settings: &OperatorSettings) {
-    process::forget_variables(|name| {
+    aetheel_process::forget_variables(|name| {
         is_secret_name(name) || settings.webhook_secrets.contains_key(name)
     });
 }

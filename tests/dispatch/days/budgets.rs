@@ -1,7 +1,7 @@
 //! Tests of budgets over several days: warnings, decisions of owners, and turns that run over
 //! midnight.
 
-use aetheel::budget::AccountUse;
+use aetheel_model::budget::AccountUse;
 
 use super::{MovedGateway, just_before};
 

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aetheel::agent::Exit;
-use aetheel::budget::BudgetPeriod;
-use aetheel::event::Lane;
-use aetheel::id::{ChannelId, UserId};
+use aetheel_model::agent::Exit;
+use aetheel_model::budget::BudgetPeriod;
+use aetheel_model::event::Lane;
+use aetheel_model::id::{ChannelId, UserId};
 use aetheel_runtime::clock::Clock;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;

@@ -1,6 +1,6 @@
 //! Tests of usage limits that end after days.
 
-use aetheel::dispatch::OfferRefusal;
+use aetheel_dispatch::OfferRefusal;
 
 use super::super::budgets::button;
 use super::super::limits::lane;

@@ -11,10 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use aetheel::agent::{AgentEventKind, AgentFailure, Exit, FailureKind, Input, Quota, TurnOutcome};
-use aetheel::dispatch::{Dispatcher, LaneWait, Notice, TurnAnswer};
-use aetheel::event::{Event, NewEvent};
-use aetheel::id::UserId;
+use aetheel_dispatch::{Dispatcher, LaneWait, Notice, TurnAnswer};
+use aetheel_model::agent::{
+    AgentEventKind, AgentFailure, Exit, FailureKind, Input, Quota, TurnOutcome,
+};
+use aetheel_model::event::{Event, NewEvent};
+use aetheel_model::id::UserId;
 use aetheel_runtime::clock::{Clock, ClockControl};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -57,7 +59,7 @@ pub(super) fn spending_within_limits() -> Understanding {
     })
 }
 
-fn refused(words: &str) -> aetheel::agent::Action {
+fn refused(words: &str) -> aetheel_model::agent::Action {
     let message = words.to_owned();
     let failure = AgentFailure { kind: FailureKind::Quota, message, retry_after_ms: None };
     done(TurnOutcome::Failed(failure))

@@ -1,6 +1,6 @@
 //! The columns of the matrix.
 
-use aetheel::agent::descriptor::Feature;
+use aetheel_model::agent::descriptor::Feature;
 
 use super::scenarios::Reports;
 

@@ -1,7 +1,7 @@
 //! Cells that cannot pass, with the reasons. This is the only place that treats columns differently
 //! in a row.
 
-use aetheel::agent::descriptor::Feature;
+use aetheel_model::agent::descriptor::Feature;
 
 use super::backends::{Backend, name_of};
 

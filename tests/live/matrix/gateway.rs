@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aetheel::agent::descriptor::Feature;
-use aetheel::agent::{AskDecision, Descriptor, Mode, Safety};
 use aetheel::app::tool_server::{self, ToolService};
-use aetheel::dispatch::{Dispatcher, Notice, OpenQuestion, Person, Setting, SteeringResult};
-use aetheel::event::{Lane, NewEvent};
-use aetheel::id::{ChannelId, UserId};
-use aetheel::redact::Redactor;
 use aetheel::startup::settings::{ConfigFolder, FolderReason, OperatorSettings};
 use aetheel::startup::{DrainHandle, PreparedStart, Purpose};
-use aetheel::turn::recording;
+use aetheel_dispatch::{Dispatcher, Notice, OpenQuestion, Person, Setting, SteeringResult};
+use aetheel_model::agent::descriptor::Feature;
+use aetheel_model::agent::{AskDecision, Descriptor, Mode, Safety};
+use aetheel_model::event::{Lane, NewEvent};
+use aetheel_model::id::{ChannelId, UserId};
+use aetheel_model::redact::Redactor;
 use aetheel_settings::Config;
+use aetheel_turn::recording;
 use tempfile::TempDir;
 
 use super::super::agents::{Agent, Home, KEY};
@@ -449,7 +449,7 @@ impl Aftermath {
     }
 
     fn fold(&mut self, entries: &[recording::RecordingEntry]) {
-        use aetheel::agent::{Action, AgentEvent, AgentEventKind};
+        use aetheel_model::agent::{Action, AgentEvent, AgentEventKind};
         for entry in entries {
             if let recording::EntryKind::Out(Action::Event(AgentEvent {
                 kind: AgentEventKind::Unrecognised(unknown),

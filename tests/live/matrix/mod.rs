@@ -17,10 +17,10 @@ mod stage;
 
 use std::time::{Duration, Instant};
 
-use aetheel::agent::descriptor::{Feature, LinkSharing};
-use aetheel::backend::{Engine, Inspection};
-use aetheel::workspace::Profiles;
+use aetheel_model::agent::descriptor::{Feature, LinkSharing};
 use aetheel_model::limits::ResourceLimits;
+use aetheel_store::workspace::Profiles;
+use aetheel_wasm::{Engine, Inspection};
 
 use self::backends::{BACKENDS, Backend};
 use self::exceptions::Often;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
-use aetheel::process::Sandbox;
 use aetheel_model::choice::SandboxMode;
+use aetheel_process::Sandbox;
 use sha2::{Digest as _, Sha256};
 
 use super::super::agents::{Agent, is_root};

@@ -3,15 +3,15 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use aetheel::access::LanePermissions;
-use aetheel::agent::{AgentEventKind, ToolStatus, Usage};
-use aetheel::dispatch::{
+use aetheel_dispatch::{
     ChannelError, DeliveryError, Notice, OpenQuestion, Outlet, QuestionDismissal, RecapMessage,
     Reply, Settlement, TurnAnswer,
 };
-use aetheel::event::{Event, Lane, Sequence};
-use aetheel::fold::Transcript;
-use aetheel::id::{ChannelId, UserId};
+use aetheel_model::access::LanePermissions;
+use aetheel_model::agent::{AgentEventKind, ToolStatus, Usage};
+use aetheel_model::event::{Event, Lane, Sequence};
+use aetheel_model::fold::Transcript;
+use aetheel_model::id::{ChannelId, UserId};
 use async_trait::async_trait;
 use tokio::sync::watch;
 

@@ -4,10 +4,10 @@
 use std::fs;
 use std::path::Path;
 
-use aetheel::agent::Pipe;
-use aetheel::process::{Custody, Means, Sandbox};
-use aetheel::turn::Launcher as _;
+use aetheel_model::agent::Pipe;
 use aetheel_model::choice::SandboxMode;
+use aetheel_process::{Custody, Means, Sandbox};
+use aetheel_turn::Launcher as _;
 
 use super::{Started, line, lines, living, open, read_recording, sh, until, write};
 

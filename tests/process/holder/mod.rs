@@ -11,15 +11,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use aetheel::agent::{Exit, Pipe, Signal};
-use aetheel::process::holder::{
+use aetheel_model::agent::{Exit, Pipe, Signal};
+use aetheel_model::choice::SandboxMode;
+use aetheel_process::holder::{
     HeldLauncher, HoldLimits, HoldOptions, HolderError, HolderStart, hold,
 };
-use aetheel::process::{Means, Sandbox};
-use aetheel::turn::{
+use aetheel_process::{Means, Sandbox};
+use aetheel_turn::{
     AgentProcess, Launch, LaunchError, Launcher, ProcessCommand, ProcessEvent, Survivor,
 };
-use aetheel_model::choice::SandboxMode;
 use rustix::process::{Pid, Signal as KillSignal, kill_process};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;

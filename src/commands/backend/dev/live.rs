@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::super::open::KitError;
-use crate::id::ChannelId;
-use crate::plain::with_causes;
 use crate::startup::running::gateway_of;
 use crate::terminal::{self, OutputStyle};
-use crate::workspace::{LiveAnswer, LiveFolder, LiveHandover, component_digest};
+use aetheel_model::id::ChannelId;
+use aetheel_model::plain::with_causes;
 use aetheel_settings::Config;
+use aetheel_store::workspace::{LiveAnswer, LiveFolder, LiveHandover, component_digest};
 
 /// How long the gateway may take to load a build.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);

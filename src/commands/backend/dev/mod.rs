@@ -12,8 +12,8 @@ use self::round::Author;
 use self::sources::Sources;
 use super::open::KitError;
 use crate::cli::exit;
-use crate::id::ChannelId;
 use crate::terminal::{self, OutputStyle};
+use aetheel_model::id::ChannelId;
 use aetheel_settings::Config;
 
 /// The arguments of the command.

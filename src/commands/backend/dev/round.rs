@@ -11,16 +11,16 @@ use super::super::guest_output::{self, GuestOutput};
 use super::super::open::{self, KitError, OpenedComponent};
 use super::super::{check, resolve, test};
 use super::DevOptions;
-use crate::backend::Engine;
-use crate::disk::read_ordinary;
-use crate::kit::summary::{self, Style, SummaryEntry};
-use crate::kit::{self, Case, difference, golden};
-use crate::plain::counted;
-use crate::process::OperatorCommand;
 use crate::terminal::{self, OutputStyle};
-use crate::turn::recording::{self, MAX_READ_BYTES, ParsedRecording};
-use crate::turn::replay::{Batches, ReplayResult, replay};
+use aetheel_kit::summary::{self, Style, SummaryEntry};
+use aetheel_kit::{Case, difference, golden};
+use aetheel_model::plain::counted;
+use aetheel_process::OperatorCommand;
 use aetheel_settings::Config;
+use aetheel_store::disk::read_ordinary;
+use aetheel_turn::recording::{self, MAX_READ_BYTES, ParsedRecording};
+use aetheel_turn::replay::{Batches, ReplayResult, replay};
+use aetheel_wasm::Engine;
 
 /// How long a build may take.
 const BUILD_LIMIT: Duration = Duration::from_secs(60 * 60);
@@ -181,7 +181,7 @@ impl Author {
         page: OutputStyle,
     ) -> Result<Vec<Case>, KitError> {
         let folder = self.options.folder.join("cases");
-        if kit::find(std::slice::from_ref(&folder)).is_err() {
+        if aetheel_kit::find(std::slice::from_ref(&folder)).is_err() {
             terminal::line(&page.dim("cases: there are no recordings in `cases`"));
             return Ok(Vec::new());
         }
@@ -264,7 +264,7 @@ impl Author {
     /// Runs the check of the kit and prints its findings.
     pub(super) async fn check(&mut self, tried: TriedComponent) {
         let (page, begun) = (OutputStyle::for_stdout(), Instant::now());
-        let areas = match kit::check::check(&tried.opened.backend, &tried.cases).await {
+        let areas = match aetheel_kit::check::check(&tried.opened.backend, &tried.cases).await {
             Ok(areas) => areas,
             Err(failure) => {
                 self.good = false;
@@ -287,7 +287,7 @@ impl Author {
     }
 }
 
-fn unopened(failure: crate::turn::GuestFailure) -> KitError {
+fn unopened(failure: aetheel_turn::GuestFailure) -> KitError {
     KitError::failed(format!("no guest can be opened: {failure}"))
 }
 
@@ -327,7 +327,7 @@ fn print_differences(page: OutputStyle, case: &Case, apart: &[(ChangeTag, Summar
             place = entry.line;
             terminal::line(&page.bold(&format!("  {}:{place}", case.path.display())));
         }
-        let text = kit::shortened(&entry.text.replace('\n', "⏎"), MOST_CHARACTERS);
+        let text = aetheel_kit::shortened(&entry.text.replace('\n', "⏎"), MOST_CHARACTERS);
         let line = |sign: char| format!("    {sign} {:<10} {text}", entry.what);
         terminal::line(&match tag {
             ChangeTag::Delete => page.bad(&line('-')),

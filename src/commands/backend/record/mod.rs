@@ -16,19 +16,19 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use self::script::{StdinScript, StdinStep};
 use super::open::KitError;
-use crate::agent::descriptor::Framing;
-use crate::agent::{
+use crate::startup::settings;
+use crate::terminal::print_stderr;
+use aetheel_model::agent::descriptor::Framing;
+use aetheel_model::agent::{
     AgentLine, Exit, Exited, HostCommand, Input, Mode, Pipe, PromptPart, Safety, Signal, Spawned,
     StartTurn, TurnRef,
 };
-use crate::plain::{counted, with_causes};
-use crate::process::{Custody, Means};
-use crate::redact::Redactor;
-use crate::startup::settings;
-use crate::terminal::print_stderr;
-use crate::turn::recording::{EntryKind, FORMAT, Header, RecordingEntry};
-use crate::turn::{AgentProcess, Launch, Launcher as _, ProcessCommand, ProcessEvent, Reach};
 use aetheel_model::limits::ResourceLimits;
+use aetheel_model::plain::{counted, with_causes};
+use aetheel_model::redact::Redactor;
+use aetheel_process::{Custody, Means};
+use aetheel_turn::recording::{EntryKind, FORMAT, Header, RecordingEntry};
+use aetheel_turn::{AgentProcess, Launch, Launcher as _, ProcessCommand, ProcessEvent, Reach};
 
 /// Time that an interrupted agent has to exit.
 const STOP_GRACE: Duration = Duration::from_secs(10);

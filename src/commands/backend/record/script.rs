@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use crate::agent::{AskAnswer, AskDecision};
+use aetheel_model::agent::{AskAnswer, AskDecision};
 
 /// Starts the next turn of a live agent; the rest of the line is its prompt.
 const TURN_COMMAND: &str = "/turn";

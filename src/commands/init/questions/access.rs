@@ -3,8 +3,8 @@
 use super::super::answers::{self, AccessLists};
 use super::super::{SetupError, print};
 use super::SetupQuestions;
-use crate::discord::ApplicationOwner;
 use crate::terminal_prompt::TerminalPrompt;
+use aetheel_discord::ApplicationOwner;
 
 /// The answer that opens the bot to everybody.
 const EVERYBODY: &str = "everybody";

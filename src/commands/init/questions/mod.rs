@@ -18,8 +18,8 @@ use super::answers::{self, AccessLists};
 use super::existing::ExistingSetup;
 use super::{SetupError, print};
 use crate::cli::{InitArgs, Then};
-use crate::discord::ApplicationOwner;
 use crate::terminal_prompt::TerminalPrompt;
+use aetheel_discord::ApplicationOwner;
 use aetheel_model::permission::PermissionChoice;
 
 pub(super) struct SetupAnswers {

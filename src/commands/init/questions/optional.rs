@@ -3,8 +3,8 @@
 use super::super::{SetupError, print};
 use super::SetupQuestions;
 use crate::cli::InitArgs;
-use crate::finding::{Finding, FindingLevel};
 use crate::startup::dashboard;
+use aetheel_model::finding::{Finding, FindingLevel};
 use aetheel_settings::Config;
 
 /// The settings in the order of their questions.

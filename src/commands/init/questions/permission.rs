@@ -3,7 +3,7 @@
 use super::super::answers;
 use super::super::{SetupError, print};
 use super::SetupQuestions;
-use crate::agent::AllowedTools;
+use aetheel_model::agent::AllowedTools;
 use aetheel_model::permission::{
     PERMISSION_CHOICES, PermissionChoice, RECOMMENDED_PERMISSION, reads_only,
 };

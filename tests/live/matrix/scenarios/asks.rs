@@ -1,7 +1,7 @@
 //! Scenarios about questions to people, and the effect of each decision.
 
-use aetheel::agent::{AskDecision, Mode, Safety};
-use aetheel::dispatch::{OpenQuestion, Subject};
+use aetheel_dispatch::{OpenQuestion, Subject};
+use aetheel_model::agent::{AskDecision, Mode, Safety};
 
 use super::super::gateway::{Cell, Gateway, Wishes};
 use super::Script;

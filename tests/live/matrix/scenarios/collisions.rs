@@ -1,7 +1,7 @@
 //! Scenarios about two conversations whose agents write the same file with their own tools.
 
-use aetheel::agent::{AskDecision, Safety};
-use aetheel::dispatch::Subject;
+use aetheel_dispatch::Subject;
+use aetheel_model::agent::{AskDecision, Safety};
 
 use super::super::gateway::{Cell, Gateway, Wishes};
 use crate::support::model_server::{Intent, ModelServer, Reply};

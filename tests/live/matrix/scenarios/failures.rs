@@ -3,7 +3,7 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use aetheel::dispatch::OfferEffect;
+use aetheel_dispatch::OfferEffect;
 
 use super::super::gateway::{Cell, Gateway};
 use super::super::stage::Answered;

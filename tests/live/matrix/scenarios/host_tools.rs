@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use aetheel::agent::descriptor::Feature;
-use aetheel::agent::{AskDecision, Mode, Safety};
-use aetheel::dispatch::Subject;
-use aetheel::event::Lane;
-use aetheel::id::ChannelId;
+use aetheel_dispatch::Subject;
+use aetheel_model::agent::descriptor::Feature;
+use aetheel_model::agent::{AskDecision, Mode, Safety};
+use aetheel_model::event::Lane;
+use aetheel_model::id::ChannelId;
 use serde_json::json;
 
 use super::super::gateway::{Cell, Gateway, Wishes};

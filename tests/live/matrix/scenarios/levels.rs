@@ -4,8 +4,8 @@
 //! The outcome of each action is on the page. A question is answered with a refusal. Only the
 //! access outside the workspace is allowed, and must fail all the same.
 
-use aetheel::agent::{AskDecision, Mode, Safety};
-use aetheel::dispatch::Setting;
+use aetheel_dispatch::Setting;
+use aetheel_model::agent::{AskDecision, Mode, Safety};
 
 use super::super::gateway::{Cell, Gateway, Wishes};
 use super::Script;

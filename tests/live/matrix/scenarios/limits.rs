@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use aetheel::dispatch::OfferEffect;
+use aetheel_dispatch::OfferEffect;
 
 use super::super::gateway::{Cell, Gateway, Wishes};
 use crate::support::model_server::{Allowance, ModelServer, Reply};

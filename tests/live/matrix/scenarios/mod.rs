@@ -21,7 +21,7 @@ mod tools;
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
 
-use aetheel::agent::descriptor::Feature;
+use aetheel_model::agent::descriptor::Feature;
 
 use self::About::{Boundary, Level, Service, Talk, Team};
 use super::gateway::{Cell, Gateway, Wishes};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use aetheel::agent::Safety;
-use aetheel::agent::descriptor::Feature;
+use aetheel_model::agent::Safety;
+use aetheel_model::agent::descriptor::Feature;
 use rustix::process::Signal;
 use serde_json::json;
 

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use aetheel::prompt::{Expansion, neutralise};
+use aetheel_model::prompt::{Expansion, neutralise};
 
 use super::super::gateway::{Cell, Gateway};
 use super::{Script, open};

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use aetheel::agent::descriptor::Feature;
-use aetheel::dispatch::SteeringResult;
+use aetheel_dispatch::SteeringResult;
+use aetheel_model::agent::descriptor::Feature;
 
 use super::super::gateway::{Cell, Gateway};
 use super::super::wait_until;

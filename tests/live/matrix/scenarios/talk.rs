@@ -1,6 +1,6 @@
 //! Scenarios about text and attached data.
 
-use aetheel::agent::descriptor::Feature;
+use aetheel_model::agent::descriptor::Feature;
 
 use super::super::gateway::{Cell, Wishes};
 use super::{Script, open};

@@ -1,6 +1,6 @@
 //! Scenarios about tools and their limits.
 
-use aetheel::agent::ToolStatus;
+use aetheel_model::agent::ToolStatus;
 
 use super::super::gateway::{Cell, Wishes};
 use super::{Script, open};
