@@ -52,6 +52,34 @@ async fn work_is_handed_over_once_although_the_gateway_is_killed_while_people_ar
 }
 
 #[tokio::test]
+async fn text_above_the_question_of_a_call_is_shown_once_although_the_gateway_is_killed() {
+    for call in [
+        r#"aetheel_schedule {"cron":"0 9 * * 1-5","text":"look"}"#.to_owned(),
+        format!(r#"aetheel_handoff {{"channel":"{}","text":"say hello"}}"#, room(1)),
+        format!(r#"aetheel_read_channel {{"channel":"{}"}}"#, room(1)),
+    ] {
+        let local = LocalDiscord::start().await;
+        local.let_read();
+        let installation = with_tools(&local);
+        let mut bot = serving(&installation).await;
+        let calls = format!(r#"call aetheel_remind {{"in":"2h","text":"look again"}} {call}"#);
+        local.mention(CHANNEL, ANN, &calls);
+        wait_for_question(&local).await;
+        bot.signal(Signal::KILL);
+        bot.ended().await;
+        bot = serving(&installation).await;
+        bot.logs("question opened").await;
+        let question = wait_for_question(&local).await;
+        local.press(question.id, ANN, "Deny");
+        local.wait_for_message(CHANNEL, |text| text.contains("The tool failed")).await;
+        bot.logs("answer delivered").await;
+        let texts = local.texts(CHANNEL);
+        let shown = texts.iter().filter(|text| text.contains("The tool returned: ")).count();
+        assert_eq!(shown, 1, "{call}: {texts:#?}");
+    }
+}
+
+#[tokio::test]
 async fn a_channel_that_the_asker_cannot_read_does_not_exist_for_the_agent() {
     let local = LocalDiscord::start().await;
     local.let_read();
