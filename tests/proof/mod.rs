@@ -6,7 +6,6 @@
 //! Each test takes a sample. `make proof` (`MUTANTS=all`) takes every change of every recording.
 
 pub mod backends;
-mod cut;
 mod mutants;
 #[path = "../../guest-backends/sdk/src/mutation/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "the guests' tests use more of it")]

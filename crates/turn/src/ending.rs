@@ -115,11 +115,7 @@ impl Ending {
         let unknown = seen.transcript.unrecognised();
         let unread = match &self {
             Self::Completed if seen.lost.is_some() => true,
-            // An agent that something stopped in the middle of its work has printed other text, such as
-            // the input of a tool. So text counts only if the backend did not know some output.
-            Self::Agent(failure) if seen.lost.is_some() && seen.may_be_unread(failure) => {
-                !seen.observed.exited_well || !unknown.is_empty()
-            }
+            Self::Agent(failure) if seen.lost.is_some() && seen.may_be_unread(failure) => true,
             _ if seen.has_answer() => false,
             // A blank text is readable, and it is the whole answer.
             Self::Completed => {
@@ -537,7 +533,7 @@ mod tests {
             || Ending::Agent(AgentFailure { kind: FailureKind::Crashed, ..failure("no result") });
         let mute = || Ending::Mute("no result".to_owned());
         let lost = || Ending::Unread("text at `words` that reached nobody".to_owned());
-        let cases: [(Ending, &[&str], Ending); 51] = [
+        let cases: [(Ending, &[&str], Ending); 49] = [
             // The agent reports success.
             (Ending::Completed, &["output", "unknown"], unknown()),
             (Ending::Completed, &["output", "unknown", "blank"], unknown()),
@@ -562,11 +558,9 @@ mod tests {
             (Ending::Completed, &["output", "text", "tool", "lost"], lost()),
             (Ending::TimedOut, &["output", "lost"], Ending::TimedOut),
             (protocol(), &["output", "thinking"], protocol()),
+            (crashed(), &["output", "exited", "lost"], lost()),
             (crashed(), &["output", "lost"], crashed()),
             // The agent was stopped from outside before it answered.
-            (crashed(), &["output", "exited", "lost"], crashed()),
-            (protocol(), &["output", "exited", "lost"], crashed()),
-            (crashed(), &["output", "exited", "lost", "unknown"], unknown()),
             (crashed(), &["output", "exited"], crashed()),
             (protocol(), &["output", "exited"], crashed()),
             (crashed(), &["unknown", "exited"], unknown()),
