@@ -287,6 +287,17 @@ pub enum CliCommand {
     },
 }
 
+/// Commands that an earlier version had, each with a hint at what replaces it.
+const REMOVED: [(&str, &str); 4] = [
+    ("migrate", "`aetheel-migrate` imports from OpenClaw (docs/migrating.md)"),
+    ("mirror", "`oras cp` copies backends between registries and folders (docs/backends.md)"),
+    ("publish", "`oras push` stores a backend in a registry (docs/kit.md)"),
+    (
+        "rehearse",
+        "to upgrade from an older version, run `PATH/TO/NEW/aetheel upgrade`; its two checks are `aetheel check` and `aetheel backend compare`",
+    ),
+];
+
 /// The groups of commands in the help.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Set up", &["init", "check", "config", "doctor", "completions"]),
@@ -353,7 +364,15 @@ pub fn parse() -> Result<Cli, clap::Error> {
             Some(ContextValue::String(name)) => Some(name.clone()),
             _ => None,
         };
-        if let Some(invalid) = invalid
+        let removed = REMOVED
+            .iter()
+            .find(|(name, _)| invalid.as_deref() == Some(*name))
+            .map(|(_, hint)| hint);
+        if let Some(hint) = removed {
+            error.remove(ContextKind::SuggestedSubcommand);
+            let hint = ContextValue::StyledStrs(vec![hint.to_string().into()]);
+            error.insert(ContextKind::Suggested, hint);
+        } else if let Some(invalid) = invalid
             && error.get(ContextKind::SuggestedSubcommand).is_none()
             && let Some(meant) = nearest(&invalid, names.iter().map(String::as_str))
         {

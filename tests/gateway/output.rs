@@ -59,6 +59,20 @@ async fn health_and_costs_can_print_json() {
 }
 
 #[tokio::test]
+async fn a_removed_command_names_what_replaces_it() {
+    let installation = Installation::new();
+    for (arguments, hint) in [
+        (&["migrate", "openclaw"][..], "aetheel-migrate"),
+        (&["rehearse"], "PATH/TO/NEW/aetheel upgrade"),
+        (&["backend", "publish", "x.wasm"], "oras push"),
+        (&["backend", "mirror", "x"], "oras cp"),
+    ] {
+        let ended = installation.run(arguments, "").await;
+        assert!(ended.code == 64 && ended.stderr.contains(hint), "{arguments:?}: {ended:?}");
+    }
+}
+
+#[tokio::test]
 async fn quiet_prints_only_problems_and_verbose_logs_more() {
     // The tests that kill programs leave incomplete files in the cache that they share, and wasmtime
     // warns of each.

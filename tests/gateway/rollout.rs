@@ -177,7 +177,6 @@ async fn owners_decide_in_the_dashboard() {
     let viewer = olga.get(&link.split('"').next().unwrap().replace("&amp;", "&")).await;
     assert_eq!(viewer.status, 200, "{}", viewer.body);
     let digest = crate::backend::digest(&mini("2.0.0", json!({})));
-    assert!(viewer.body.contains(&digest[..12]), "{}", viewer.body);
     let fields = |csrf: &str, decision: &str| {
         [("csrf", csrf), ("backend", "mini"), ("digest", &digest), ("decision", decision)]
             .map(|(name, value)| (name, value.to_owned()))

@@ -15,8 +15,6 @@ use aetheel_model::plain::short_line;
 
 /// The largest number of backends on a page.
 const SHOWN: usize = 40;
-/// The number of digits of a digest that identify a component in the step viewer.
-const SHORT: usize = 12;
 
 /// Lists all backends.
 pub(super) async fn page(State(shared): State<Arc<DashboardState>>, guest: SignedIn) -> Response {
@@ -68,14 +66,13 @@ pub(super) async fn page(State(shared): State<Arc<DashboardState>>, guest: Signe
 /// buttons that end its rollout.
 fn on_rollout(guest: &SignedIn, rollout: &RolloutView) -> Markup {
     let RolloutView { backend, digest, differences, .. } = rollout;
-    let short = digest.get(..SHORT).unwrap_or(digest);
     html! {
         @if !differences.is_empty() {
             ul {
                 @for difference in differences {
                     li {
                         (if difference.harmful { "harmful" } else { "harmless" }) ", "
-                        a href=(format!("/turns/{}/machine?with={short}", difference.turn)) {
+                        a href=(format!("/turns/{}/machine", difference.turn)) {
                             "turn " (difference.turn) ", line " (difference.line)
                         }
                         ": " (short_line(&difference.text, 400))
