@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Write as _;
 
-use aetheel_kit::step_viewer::{TurnSteps, replay_actions};
+use aetheel_kit::step_viewer::TurnSteps;
 use aetheel_model::agent::{Action, AgentEvent, AgentEventKind, AgentLine, Input, Pipe, TextEvent};
 use aetheel_model::fold::Transcript;
 use aetheel_turn::recording::{EntryKind, FORMAT, Header, RecordingEntry};
@@ -57,7 +57,7 @@ fn machine_renders_up_to(bencher: Bencher<'_, '_>, step: usize) {
     let film = TurnSteps::open(recording(), "ab12").unwrap();
     bencher.bench_local(|| {
         let mut transcript = Transcript::default();
-        replay_actions(&film, step, None, |action| {
+        film.actions(step, |action| {
             if let Action::Event(event) = action {
                 transcript.apply(&event.kind);
             }

@@ -95,7 +95,7 @@ pub fn run(cli: Cli) -> u8 {
         CliCommand::Init(wish) => init::run(wish),
         CliCommand::Console { common, backend } => {
             let settings = settings::read(&common, backend, WithoutSettings::Console, true);
-            run_with(settings, &common, |settings| run_console(settings))
+            run_with(settings, &common, run_console)
         }
         CliCommand::Backend(BackendCommand::List { common, json, all }) => {
             with_sound_settings(&common, |settings| block_on(list_backends(settings, json, all)))

@@ -1,5 +1,7 @@
 //! `aetheel-migrate`: preview, writing, repetition, refusals and hostile input.
 
+#![allow(clippy::unwrap_used, reason = "a test that panics says what is wrong")]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
