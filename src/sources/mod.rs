@@ -1,6 +1,6 @@
 //! Submits the scheduled events: heartbeats and cron jobs.
 //!
-//! This module reads the clock and sleeps. [`crate::schedule`] decides which ticks run, and the
+//! This module reads the clock and sleeps. [`aetheel_model::schedule`] decides which ticks run, and the
 //! dispatcher runs their events. It depends on no other adapter.
 
 mod later_turns;

@@ -6,7 +6,7 @@ use super::setting::SettingVariable;
 
 /// Declares a struct of settings. A row is
 /// `field: Type = "VARIABLE", "default", reader(arguments), "meaning";`, where `reader` is a method
-/// of [`VariableReader`](super::reader::VariableReader), and `advanced` before the meaning marks a
+/// of [`VariableReader`], and `advanced` before the meaning marks a
 /// setting that few installations change. The fields in `also` have no variable of
 /// their own; each has a function that returns its first value. `impl Type { … }` reads a struct
 /// that another crate declares.

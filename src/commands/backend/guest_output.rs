@@ -1,6 +1,6 @@
 //! Captures the output of components during a trial, to show it to their authors.
 //!
-//! The sandbox writes the output to the log ([`crate::backend`]). Commands of the kit have no other
+//! The sandbox writes the output to the log ([`aetheel_wasm`]). Commands of the kit have no other
 //! log, so they subscribe to it.
 
 use std::fmt::{self, Write as _};

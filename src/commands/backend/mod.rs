@@ -4,7 +4,7 @@
 //! This module owns the output of the commands and their exit codes (0: success, 1: the trial
 //! failed, 64: the trial could not be run). A command needs a configuration only if it uses the
 //! folder of backends, or if it names a backend or recording instead of a file. The trials
-//! are in [`crate::kit`].
+//! are in [`aetheel_kit`].
 
 pub(super) mod approve;
 mod artifacts;
