@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until};
 use super::decisions::Rollouts;
 use super::messages;
 use super::offers::NoticeKind;
-use super::{EndedTurnRecording, WaitingTurns};
+use super::{EndedTurnRecording, WaitingTurns, component};
 use crate::Shared;
 use crate::recovery::redeliver::Redelivery;
 use aetheel_model::plain::{short_line, with_causes};
@@ -65,6 +65,11 @@ impl Rollouts {
         let begun = Instant::now();
         let compared = compare_turn(&pair, &ended.recording, &ended.turn).await;
         let took = begun.elapsed();
+        // The rollout may have ended in the meantime. Its note is in the history then.
+        let is_same = |now: RolloutPair| component(&now) == component(&pair);
+        if !shared.deps.backends.rollout(&ended.backend).is_some_and(is_same) {
+            return took;
+        }
         match judged(compared, ended.failure.as_deref()) {
             Ok(differences) => self.record(&pair, &ended, differences).await,
             Err(error) => {
