@@ -88,20 +88,26 @@ async fn measure(
         read_once(&opened, &case).await?;
         rounds += 1;
     }
-    if profile.samples() == 0 {
-        return Err(KitError {
-            hint: Some("raise `--rounds`, or leave it out to read the recording for 3 s"),
-            ..KitError::failed(format!(
-                "{}: the backend read it {} in less than a sample (1 ms)",
-                case.path.display(),
-                counted(rounds, "time")
-            ))
-        });
-    }
+    check_samples(&profile, &case.path, rounds)?;
     let title = open::title(&opened);
     write(&profile, &title, file, &output).map_err(|error| unwritable(&output, &error))?;
     let ran = opened.backend.resource_usage().ran;
     Ok(ProfileResult { title, output, profile, rounds, ran })
+}
+
+/// Checks that at least one sample was taken.
+fn check_samples(profile: &StackProfile, recording: &Path, rounds: u32) -> Result<(), KitError> {
+    if profile.samples() > 0 {
+        return Ok(());
+    }
+    Err(KitError {
+        hint: Some("raise `--rounds`, or leave it out to read the recording for 3 s"),
+        ..KitError::failed(format!(
+            "{}: the backend read it {} in less than a sample (1 ms)",
+            recording.display(),
+            counted(rounds, "time")
+        ))
+    })
 }
 
 /// Checks that a recording of a gateway was made with this backend. Others have no digest.
@@ -222,5 +228,20 @@ impl ProfileResult {
             "wrote {}: open it at https://profiler.firefox.com (\"Load a profile from file\")",
             self.output.display()
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether a quick component gets a sample depends on the machine, so no command shows this.
+    #[test]
+    fn a_measurement_without_samples_names_the_next_step() {
+        let error =
+            check_samples(&StackProfile::default(), Path::new("quick.jsonl"), 1).unwrap_err();
+        assert!(error.text.contains("quick.jsonl"), "{}", error.text);
+        assert!(error.text.contains("1 time in less than a sample"), "{}", error.text);
+        assert!(error.hint.is_some_and(|hint| hint.contains("raise `--rounds`")));
     }
 }
