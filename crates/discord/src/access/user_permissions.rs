@@ -16,6 +16,7 @@ use super::asker::Asker;
 use super::identity::Identity;
 use super::permissions::{self, GuildMembership as Membership, permissions};
 use crate::api::Api;
+use crate::api::endpoints::Endpoint;
 use crate::ids;
 use crate::rest::{RestError, Timeouts};
 use crate::wire::guilds::{ChannelDetails, GuildDetails, MemberDetails};
@@ -90,15 +91,13 @@ impl PermissionCache {
     }
 
     async fn channel(&self, api: &Api, id: u64) -> Result<Option<Arc<ChannelDetails>>, RestError> {
-        let path = format!("/channels/{id}");
-        self.channels
-            .get(id, async { found(api.get(path, ("GET channel", id), TIMEOUTS).await) })
-            .await
+        let ask = async { found(api.get(Endpoint::Channel(id), TIMEOUTS).await) };
+        self.channels.get(id, ask).await
     }
 
     async fn guild(&self, api: &Api, id: u64) -> Result<Option<Arc<GuildDetails>>, RestError> {
-        let path = format!("/guilds/{id}");
-        self.guilds.get(id, async { found(api.get(path, ("GET guild", id), TIMEOUTS).await) }).await
+        let ask = async { found(api.get(Endpoint::Guild(id), TIMEOUTS).await) };
+        self.guilds.get(id, ask).await
     }
 
     async fn member(
@@ -107,15 +106,13 @@ impl PermissionCache {
         guild: u64,
         user: u64,
     ) -> Result<Option<Arc<MemberDetails>>, RestError> {
-        let path = format!("/guilds/{guild}/members/{user}");
-        let ask = async { found(api.get(path, ("GET member", guild), TIMEOUTS).await) };
+        let ask = async { found(api.get(Endpoint::Member { guild, user }, TIMEOUTS).await) };
         self.members.get((guild, user), ask).await
     }
 
     async fn is_thread_member(&self, api: &Api, thread: u64, user: u64) -> Result<bool, RestError> {
-        let path = format!("/channels/{thread}/thread-members/{user}");
         let ask = async {
-            let answer = api.get(path, ("GET thread member", thread), TIMEOUTS).await;
+            let answer = api.get(Endpoint::ThreadMember { thread, user }, TIMEOUTS).await;
             found::<serde_json::Value>(answer).map(|member| member.is_some())
         };
         self.thread_members.get((thread, user), ask).await

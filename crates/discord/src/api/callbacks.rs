@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::Api;
-use crate::rest::{RestError, RestRequest, Timeouts};
+use super::endpoints::{Endpoint, TokenRef};
+use super::{Api, message_body, private};
+use crate::rest::{RestError, Timeouts};
 
 /// Discord's error code for an interaction that was acknowledged before.
 const ALREADY_ACKNOWLEDGED: u64 = 40_060;
@@ -33,13 +33,7 @@ impl Api {
         may_be_answered: bool,
         timeouts: Timeouts,
     ) -> Result<bool, RestError> {
-        let call = RestRequest {
-            method: Method::POST,
-            path: format!("/interactions/{interaction}/{token}/callback"),
-            bucket: None,
-            body: Some(body),
-            by_interaction: true,
-        };
+        let call = Endpoint::Callback(TokenRef { interaction, token }).request(Some(body));
         let is_known = |sent: &Result<Value, RestError>| {
             matches!(sent, Err(RestError::Refused { code: ALREADY_ACKNOWLEDGED, .. }))
         };
@@ -62,13 +56,8 @@ impl Api {
         token: &str,
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
-        self.callback(
-            interaction,
-            token,
-            json!({"type": 5, "data": {"allowed_mentions": {"parse": []}}}),
-            timeouts,
-        )
-        .await
+        let body = json!({"type": 5, "data": {"allowed_mentions": {"parse": []}}});
+        self.callback(interaction, token, body, timeouts).await
     }
 
     /// Answers at once, visible to the user alone (callback type 4, flag 64).
@@ -79,7 +68,7 @@ impl Api {
         text: &str,
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
-        let body = json!({"type": 4, "data": {"content": text, "flags": 64, "allowed_mentions": {"parse": []}}});
+        let body = json!({"type": 4, "data": private(message_body(text, &Value::Null))});
         self.callback(interaction, token, body, timeouts).await
     }
 
@@ -91,7 +80,7 @@ impl Api {
         text: &str,
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
-        let body = json!({"type": 4, "data": {"content": text, "allowed_mentions": {"parse": []}}});
+        let body = json!({"type": 4, "data": message_body(text, &Value::Null)});
         self.callback(interaction, token, body, timeouts).await
     }
 }

@@ -5,6 +5,7 @@
 //! of the tests refuses messages that break these rules.
 
 mod callbacks;
+pub(crate) mod endpoints;
 mod foreign_acks;
 pub(crate) mod interactions;
 mod reactions;
@@ -14,13 +15,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use reqwest::Method;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tracing::warn;
 
+use self::endpoints::{Endpoint, TokenRef};
 use self::foreign_acks::ForeignAcks;
-use crate::rest::{Rest, RestError, RestRequest, Timeouts, Upload};
+use crate::rest::{Rest, RestError, Timeouts, Upload};
 use crate::wire::{Application, Channel, GatewayBot, Member, Message, Role, User};
 
 /// A message that was posted.
@@ -68,15 +69,15 @@ impl Api {
     }
 
     pub(super) async fn me(&self, timeouts: Timeouts) -> Result<User, RestError> {
-        self.get("/users/@me".to_owned(), ("GET me", 0), timeouts).await
+        self.get(Endpoint::Me, timeouts).await
     }
 
     pub(super) async fn application(&self, timeouts: Timeouts) -> Result<Application, RestError> {
-        self.get("/applications/@me".to_owned(), ("GET application", 0), timeouts).await
+        self.get(Endpoint::Application, timeouts).await
     }
 
     pub(super) async fn gateway(&self, timeouts: Timeouts) -> Result<GatewayBot, RestError> {
-        self.get("/gateway/bot".to_owned(), ("GET gateway", 0), timeouts).await
+        self.get(Endpoint::Gateway, timeouts).await
     }
 
     pub(super) async fn channel(
@@ -84,7 +85,7 @@ impl Api {
         channel: u64,
         timeouts: Timeouts,
     ) -> Result<Channel, RestError> {
-        self.get(format!("/channels/{channel}"), ("GET channel", channel), timeouts).await
+        self.get(Endpoint::Channel(channel), timeouts).await
     }
 
     pub(super) async fn member(
@@ -93,7 +94,7 @@ impl Api {
         user: u64,
         timeouts: Timeouts,
     ) -> Result<Member, RestError> {
-        self.get(format!("/guilds/{guild}/members/{user}"), ("GET member", guild), timeouts).await
+        self.get(Endpoint::Member { guild, user }, timeouts).await
     }
 
     pub(super) async fn roles(
@@ -101,7 +102,7 @@ impl Api {
         guild: u64,
         timeouts: Timeouts,
     ) -> Result<Vec<Role>, RestError> {
-        self.get(format!("/guilds/{guild}/roles"), ("GET roles", guild), timeouts).await
+        self.get(Endpoint::Roles { guild }, timeouts).await
     }
 
     pub(super) async fn message(
@@ -110,12 +111,7 @@ impl Api {
         message: u64,
         timeouts: Timeouts,
     ) -> Result<Message, RestError> {
-        self.get(
-            format!("/channels/{channel}/messages/{message}"),
-            ("GET message", channel),
-            timeouts,
-        )
-        .await
+        self.get(Endpoint::Message { channel, message }, timeouts).await
     }
 
     /// Returns at most 100 messages after an id, oldest first, and whether there may be more.
@@ -137,20 +133,19 @@ impl Api {
         after: u64,
         timeouts: Timeouts,
     ) -> Result<Vec<Value>, RestError> {
-        let path = format!("/channels/{channel}/messages?after={after}&limit=100");
-        self.get(path, ("GET messages", channel), timeouts).await
+        self.get(Endpoint::MessagesAfter { channel, after }, timeouts).await
     }
 
-    /// Returns the last `most` messages before an id, or fewer, oldest first.
+    /// Returns the last `limit` messages before an id, or fewer, oldest first.
     pub(super) async fn messages_before(
         &self,
         channel: u64,
         before: u64,
-        most: usize,
+        limit: usize,
         timeouts: Timeouts,
     ) -> Result<Vec<Message>, RestError> {
-        let path = format!("/channels/{channel}/messages?before={before}&limit={most}");
-        Ok(sorted_messages(self.get(path, ("GET messages", channel), timeouts).await?))
+        let endpoint = Endpoint::MessagesBefore { channel, before, limit };
+        Ok(sorted_messages(self.get(endpoint, timeouts).await?))
     }
 
     pub(super) async fn commands(
@@ -158,12 +153,7 @@ impl Api {
         application: u64,
         timeouts: Timeouts,
     ) -> Result<Value, RestError> {
-        self.get(
-            format!("/applications/{application}/commands"),
-            ("GET commands", application),
-            timeouts,
-        )
-        .await
+        self.get(Endpoint::Commands { application }, timeouts).await
     }
 
     pub(super) async fn put_commands(
@@ -172,25 +162,11 @@ impl Api {
         commands: Value,
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
-        let call = RestRequest {
-            method: Method::PUT,
-            path: format!("/applications/{application}/commands"),
-            bucket: Some(("PUT commands", application)),
-            body: Some(commands),
-            by_interaction: false,
-        };
-        self.rest.send(&call, timeouts).await.map(drop)
+        self.send(Endpoint::PutCommands { application }, Some(commands), timeouts).await.map(drop)
     }
 
     pub(super) async fn typing(&self, channel: u64, timeouts: Timeouts) -> Result<(), RestError> {
-        let call = RestRequest {
-            method: Method::POST,
-            path: format!("/channels/{channel}/typing"),
-            bucket: Some(("POST typing", channel)),
-            body: None,
-            by_interaction: false,
-        };
-        self.rest.send(&call, timeouts).await.map(drop)
+        self.send(Endpoint::Typing { channel }, None, timeouts).await.map(drop)
     }
 
     /// Opens a public thread on a message. The thread has the id of the message. Returns `false` if
@@ -202,14 +178,8 @@ impl Api {
         name: &str,
         timeouts: Timeouts,
     ) -> Result<bool, RestError> {
-        let call = RestRequest {
-            method: Method::POST,
-            path: format!("/channels/{channel}/messages/{message}/threads"),
-            bucket: Some(("POST thread", channel)),
-            body: Some(json!({"name": name})),
-            by_interaction: false,
-        };
-        match self.rest.send(&call, timeouts).await {
+        let endpoint = Endpoint::OpenThread { channel, message };
+        match self.send(endpoint, Some(json!({"name": name})), timeouts).await {
             // 160004: the thread exists. An earlier attempt opened it, but Discord's answer was
             // lost.
             Err(RestError::Refused { code: 160_004, .. }) => Ok(false),
@@ -225,15 +195,9 @@ impl Api {
         files: &[Upload],
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
-        let call = RestRequest {
-            method: Method::POST,
-            path: format!("/channels/{channel}/messages"),
-            bucket: Some(("POST message", channel)),
-            body: Some(
-                json!({"allowed_mentions": {"parse": []}, "nonce": nonce, "enforce_nonce": true}),
-            ),
-            by_interaction: false,
-        };
+        let body =
+            json!({"allowed_mentions": {"parse": []}, "nonce": nonce, "enforce_nonce": true});
+        let call = Endpoint::Post { channel }.request(Some(body));
         self.rest.send_files(&call, files, timeouts).await.map(drop)
     }
 
@@ -297,27 +261,15 @@ impl Api {
         (content, components): (&str, &Value),
         timeouts: Timeouts,
     ) -> Result<PostedMessage, RestError> {
-        let mut body = json!({
-            "content": content, "allowed_mentions": {"parse": []}, "nonce": nonce, "enforce_nonce": true,
-        });
+        let mut body = message_body(content, components);
+        set_nonce(&mut body, nonce);
         if let Some(user) = user {
             body["allowed_mentions"]["users"] = json!([user.to_string()]);
         }
-        if !components.is_null() {
-            body["components"] = components.clone();
-        }
         if let Some(message) = reply_to {
-            body["message_reference"] =
-                json!({"message_id": message.to_string(), "fail_if_not_exists": false});
+            body["message_reference"] = reference(message);
         }
-        let call = RestRequest {
-            method: Method::POST,
-            path: format!("/channels/{channel}/messages"),
-            bucket: Some(("POST message", channel)),
-            body: Some(body),
-            by_interaction: false,
-        };
-        posted(&self.rest.send(&call, timeouts).await?)
+        posted(&self.send(Endpoint::Post { channel }, Some(body), timeouts).await?)
     }
 
     /// Changes the text, and the buttons and menus unless `components` is null.
@@ -329,18 +281,8 @@ impl Api {
         components: &Value,
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
-        let mut body = json!({"content": content, "allowed_mentions": {"parse": []}});
-        if !components.is_null() {
-            body["components"] = components.clone();
-        }
-        let call = RestRequest {
-            method: Method::PATCH,
-            path: format!("/channels/{channel}/messages/{message}"),
-            bucket: Some(("PATCH message", channel)),
-            body: Some(body),
-            by_interaction: false,
-        };
-        self.rest.send(&call, timeouts).await.map(drop)
+        let body = message_body(content, components);
+        self.send(Endpoint::Edit { channel, message }, Some(body), timeouts).await.map(drop)
     }
 
     /// Deletes a message. Succeeds if it does not exist any more.
@@ -350,14 +292,7 @@ impl Api {
         message: u64,
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
-        let call = RestRequest {
-            method: Method::DELETE,
-            path: format!("/channels/{channel}/messages/{message}"),
-            bucket: Some(("DELETE message", channel)),
-            body: None,
-            by_interaction: false,
-        };
-        match self.rest.send(&call, timeouts).await {
+        match self.send(Endpoint::Delete { channel, message }, None, timeouts).await {
             Err(error) if !error.is_gone() => Err(error),
             _ => Ok(()),
         }
@@ -385,18 +320,10 @@ impl Api {
         (content, components): (&str, &Value),
         timeouts: Timeouts,
     ) -> Result<PostedMessage, RestError> {
-        let mut body = json!({"content": content, "allowed_mentions": {"parse": []}});
-        if !components.is_null() {
-            body["components"] = components.clone();
-        }
-        let call = RestRequest {
-            method: Method::PATCH,
-            path: format!("/webhooks/{application}/{token}/messages/@original"),
-            bucket: Some(("PATCH original", interaction)),
-            body: Some(body),
-            by_interaction: true,
-        };
-        posted(&self.rest.send(&call, timeouts).await?)
+        let endpoint =
+            Endpoint::EditOriginal { application, token: TokenRef { interaction, token } };
+        let body = message_body(content, components);
+        posted(&self.send(endpoint, Some(body), timeouts).await?)
     }
 
     /// Posts a further message through the token of an interaction. Such a message has no nonce, so
@@ -409,14 +336,9 @@ impl Api {
         content: &str,
         timeouts: Timeouts,
     ) -> Result<PostedMessage, RestError> {
-        let call = RestRequest {
-            method: Method::POST,
-            path: format!("/webhooks/{application}/{token}?wait=true"),
-            bucket: Some(("POST follow-up", interaction)),
-            body: Some(json!({"content": content, "allowed_mentions": {"parse": []}})),
-            by_interaction: true,
-        };
-        posted(&self.rest.send(&call, timeouts).await?)
+        let endpoint = Endpoint::FollowUp { application, token: TokenRef { interaction, token } };
+        let body = message_body(content, &Value::Null);
+        posted(&self.send(endpoint, Some(body), timeouts).await?)
     }
 
     /// Sends a message that only the user sees, after an interaction was answered.
@@ -428,32 +350,56 @@ impl Api {
         text: &str,
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
-        let call = RestRequest {
-            method: Method::POST,
-            path: format!("/webhooks/{application}/{token}"),
-            bucket: Some(("POST follow-up", interaction)),
-            body: Some(json!({"content": text, "flags": 64, "allowed_mentions": {"parse": []}})),
-            by_interaction: true,
-        };
-        self.rest.send(&call, timeouts).await.map(drop)
+        let endpoint = Endpoint::FollowUp { application, token: TokenRef { interaction, token } };
+        let body = private(message_body(text, &Value::Null));
+        self.send(endpoint, Some(body), timeouts).await.map(drop)
     }
 
     pub(super) async fn get<T: DeserializeOwned>(
         &self,
-        path: String,
-        bucket: (&'static str, u64),
+        endpoint: Endpoint<'_>,
         timeouts: Timeouts,
     ) -> Result<T, RestError> {
-        let call = RestRequest {
-            method: Method::GET,
-            path,
-            bucket: Some(bucket),
-            body: None,
-            by_interaction: false,
-        };
-        let value = self.rest.send(&call, timeouts).await?;
-        serde_json::from_value(value).map_err(|error| unreadable(bucket.0, &error.to_string()))
+        let value = self.send(endpoint, None, timeouts).await?;
+        serde_json::from_value(value)
+            .map_err(|error| unreadable(endpoint.name(), &error.to_string()))
     }
+
+    async fn send(
+        &self,
+        endpoint: Endpoint<'_>,
+        body: Option<Value>,
+        timeouts: Timeouts,
+    ) -> Result<Value, RestError> {
+        self.rest.send(&endpoint.request(body), timeouts).await
+    }
+}
+
+/// Returns the body of a message without mentions, with buttons and menus unless `components` is
+/// null.
+fn message_body(content: &str, components: &Value) -> Value {
+    let mut body = json!({"content": content, "allowed_mentions": {"parse": []}});
+    if !components.is_null() {
+        body["components"] = components.clone();
+    }
+    body
+}
+
+/// Makes a message visible to one user only.
+fn private(mut body: Value) -> Value {
+    body["flags"] = json!(64);
+    body
+}
+
+/// Makes Discord post only one message with this nonce.
+fn set_nonce(body: &mut Value, nonce: &str) {
+    body["nonce"] = json!(nonce);
+    body["enforce_nonce"] = json!(true);
+}
+
+/// Returns the reference of a reply to a message, which may be deleted already.
+fn reference(message: u64) -> Value {
+    json!({"message_id": message.to_string(), "fail_if_not_exists": false})
 }
 
 fn posted(value: &Value) -> Result<PostedMessage, RestError> {

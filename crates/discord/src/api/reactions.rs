@@ -1,10 +1,9 @@
 //! The bot's reactions to messages of people.
 
-use reqwest::Method;
-
 use super::Api;
+use super::endpoints::Endpoint;
 use crate::rest::rate_share::Rank;
-use crate::rest::{RestError, RestRequest, Timeouts};
+use crate::rest::{RestError, Timeouts};
 
 impl Api {
     /// Marks a message as seen but not accepted.
@@ -25,7 +24,8 @@ impl Api {
         emoji: &str,
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
-        self.reaction(Method::PUT, channel, message, emoji, timeouts).await
+        let endpoint = Endpoint::React { channel, message, emoji };
+        self.send(endpoint, None, timeouts).await.map(drop)
     }
 
     /// Removes a reaction.
@@ -36,26 +36,7 @@ impl Api {
         emoji: &str,
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
-        self.reaction(Method::DELETE, channel, message, emoji, timeouts.with_rank(Rank::Marker))
-            .await
-    }
-
-    async fn reaction(
-        &self,
-        method: Method,
-        channel: u64,
-        message: u64,
-        emoji: &str,
-        timeouts: Timeouts,
-    ) -> Result<(), RestError> {
-        let emoji: String = emoji.bytes().map(|byte| format!("%{byte:02X}")).collect();
-        let call = RestRequest {
-            method,
-            path: format!("/channels/{channel}/messages/{message}/reactions/{emoji}/@me"),
-            bucket: Some(("PUT reaction", channel)),
-            body: None,
-            by_interaction: false,
-        };
-        self.rest.send(&call, timeouts).await.map(drop)
+        let endpoint = Endpoint::Unreact { channel, message, emoji };
+        self.send(endpoint, None, timeouts.with_rank(Rank::Marker)).await.map(drop)
     }
 }

@@ -1,10 +1,10 @@
 //! Messages that wait neither for other requests nor for the lease of this node, which otherwise
 //! is needed to send anything.
 
-use reqwest::Method;
-use serde_json::json;
+use serde_json::Value;
 
-use super::Api;
+use super::endpoints::Endpoint;
+use super::{Api, message_body, reference, set_nonce};
 use crate::rest::{RestError, RestRequest, Timeouts};
 
 impl Api {
@@ -18,16 +18,11 @@ impl Api {
         content: &str,
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
-        let call = RestRequest {
-            method: Method::POST,
-            path: format!("/channels/{channel}/messages"),
-            bucket: None,
-            body: Some(json!({
-                "content": content, "allowed_mentions": {"parse": []}, "nonce": nonce, "enforce_nonce": true,
-                "message_reference": {"message_id": reply_to.to_string(), "fail_if_not_exists": false},
-            })),
-            by_interaction: false,
-        };
+        let mut body = message_body(content, &Value::Null);
+        set_nonce(&mut body, nonce);
+        body["message_reference"] = reference(reply_to);
+        let call = Endpoint::Post { channel }.request(Some(body));
+        let call = RestRequest { bucket: None, ..call };
         self.rest.unleased().send(&call, timeouts).await.map(drop)
     }
 }

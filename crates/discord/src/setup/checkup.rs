@@ -12,6 +12,7 @@ use super::options::DiscordOptions;
 use super::start_error::StartError;
 use crate::access::permissions::{GuildMembership, MissingPermissions, USED, missing, permissions};
 use crate::api::Api;
+use crate::api::endpoints::Endpoint;
 use crate::ids;
 use crate::rest::{RestError, Timeouts};
 use crate::wire::guilds::{ChannelDetails, GuildDetails, MemberDetails};
@@ -185,14 +186,11 @@ impl Checkup {
                 StartError::Unreachable { base: options.api_base.clone(), why: other.to_string() }
             }
         };
-        let me: AccountDetails =
-            self.get("/users/@me".to_owned(), "GET me").await.map_err(refused)?;
+        let me: AccountDetails = self.get(Endpoint::Me).await.map_err(refused)?;
         let application: ApplicationDetails =
-            self.get("/applications/@me".to_owned(), "GET application").await.map_err(refused)?;
-        let gateway: GatewayDetails =
-            self.get("/gateway/bot".to_owned(), "GET gateway").await.map_err(refused)?;
-        let servers: Vec<Server> =
-            self.get("/users/@me/guilds".to_owned(), "GET guilds").await.map_err(refused)?;
+            self.get(Endpoint::Application).await.map_err(refused)?;
+        let gateway: GatewayDetails = self.get(Endpoint::Gateway).await.map_err(refused)?;
+        let servers: Vec<Server> = self.get(Endpoint::Guilds).await.map_err(refused)?;
         let limit = gateway.session_start_limit;
         Ok(BotProfile {
             name: me.username,
@@ -215,7 +213,7 @@ impl Checkup {
     /// [`RestError`] if Discord did not answer.
     pub async fn user(&self, user: UserId) -> Result<Option<String>, RestError> {
         let Some(user) = user.as_discord() else { return Ok(None) };
-        match self.get::<AccountDetails>(format!("/users/{user}"), "GET user").await {
+        match self.get::<AccountDetails>(Endpoint::User(user)).await {
             Ok(user) => Ok(Some(user.username)),
             Err(error) if error.is_gone() => Ok(None),
             Err(error) => Err(error),
@@ -246,7 +244,7 @@ impl Checkup {
         id: u64,
         bot: u64,
     ) -> Result<(String, MissingPermissions), RestError> {
-        let channel: ChannelDetails = self.get(format!("/channels/{id}"), "GET channel").await?;
+        let channel: ChannelDetails = self.get(Endpoint::Channel(id)).await?;
         let name = channel.name.clone().unwrap_or_else(|| "direct messages".to_owned());
         // Direct messages have no permissions.
         let Some(guild_id) = channel.guild_id else {
@@ -255,10 +253,9 @@ impl Checkup {
         // Announcement, public and private threads.
         let thread = matches!(channel.kind, 10..=12);
         let overwrites = match channel.parent_id.filter(|_| thread) {
-            Some(parent) => self
-                .get::<ChannelDetails>(format!("/channels/{parent}"), "GET channel")
-                .await?
-                .overwrites(),
+            Some(parent) => {
+                self.get::<ChannelDetails>(Endpoint::Channel(parent)).await?.overwrites()
+            }
             None => channel.overwrites(),
         };
         let guild = self.guild(guild_id, bot).await?;
@@ -269,9 +266,8 @@ impl Checkup {
         if let Some(known) = self.guilds.get(&id) {
             return Ok(known.clone());
         }
-        let wire: GuildDetails = self.get(format!("/guilds/{id}"), "GET guild").await?;
-        let member: MemberDetails =
-            self.get(format!("/guilds/{id}/members/{bot}"), "GET member").await?;
+        let wire: GuildDetails = self.get(Endpoint::Guild(id)).await?;
+        let member: MemberDetails = self.get(Endpoint::Member { guild: id, user: bot }).await?;
         let standing = GuildMembership {
             user: bot,
             guild: id,
@@ -284,11 +280,7 @@ impl Checkup {
         Ok(guild)
     }
 
-    async fn get<T: DeserializeOwned>(
-        &self,
-        path: String,
-        bucket: &'static str,
-    ) -> Result<T, RestError> {
-        self.api.get(path, (bucket, 0), CHECKUP_TIMEOUTS).await
+    async fn get<T: DeserializeOwned>(&self, endpoint: Endpoint<'_>) -> Result<T, RestError> {
+        self.api.get(endpoint, CHECKUP_TIMEOUTS).await
     }
 }

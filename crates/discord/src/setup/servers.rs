@@ -5,12 +5,12 @@ use tracing::{debug, warn};
 
 use super::checkup;
 use crate::api::Api;
+use crate::api::endpoints::Endpoint;
 use crate::rest::Timeouts;
 
 /// Warns if the bot is in no server, because the operator has not opened the link that invites it.
 pub(crate) async fn warn_without_any(api: &Api, application: u64, timeouts: Timeouts) {
-    let path = "/users/@me/guilds?limit=1".to_owned();
-    match api.get::<Vec<Value>>(path, ("GET guilds", 0), timeouts).await {
+    match api.get::<Vec<Value>>(Endpoint::Guilds, timeouts).await {
         Ok(servers) if servers.is_empty() => {
             let invite = checkup::invite_url(application);
             warn!(invite, "the bot is in no server; open this link to invite it");
