@@ -23,6 +23,7 @@
 mod access;
 mod api;
 mod bot;
+mod button;
 mod connection;
 mod delivery;
 mod ids;

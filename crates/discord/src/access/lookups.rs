@@ -9,8 +9,9 @@ use tokio::sync::OnceCell;
 use tracing::debug;
 
 use crate::api::Api;
+use crate::api::endpoints::Endpoint;
 use crate::rest::{RestError, Timeouts};
-use crate::wire::{Channel, Member};
+use crate::wire::{Channel, Member, Role};
 
 /// Time limits of requests during which the next event of the channel waits. Callers repeat the
 /// request if Discord did not answer.
@@ -39,7 +40,7 @@ impl LookupCache {
         if let Some(known) = self.channels.lock().get(&channel) {
             return Ok(known.clone());
         }
-        match api.channel(channel, LOOK_UP_TIMEOUTS).await {
+        match api.get::<Channel>(Endpoint::Channel { channel }, LOOK_UP_TIMEOUTS).await {
             Ok(found) => {
                 let mut channels = self.channels.lock();
                 if channels.len() >= CACHE_CAPACITY {
@@ -74,7 +75,7 @@ impl LookupCache {
             Arc::clone(members.entry((guild, user)).or_default())
         };
         let look_up = || async {
-            match api.member(guild, user, LOOK_UP_TIMEOUTS).await {
+            match api.get::<Member>(Endpoint::Member { guild, user }, LOOK_UP_TIMEOUTS).await {
                 Ok(member) => Ok(Some(member)),
                 Err(error) if error.is_temporary() => Err(error),
                 Err(_) => Ok(None),
@@ -98,7 +99,7 @@ impl LookupCache {
         if let Some(known) = self.roles.lock().get(&guild) {
             return Ok(*known);
         }
-        let role = match api.roles(guild, LOOK_UP_TIMEOUTS).await {
+        let role = match api.get::<Vec<Role>>(Endpoint::Roles { guild }, LOOK_UP_TIMEOUTS).await {
             Ok(roles) => {
                 roles.into_iter().find(|role| role.tags.bot_id == Some(me)).map(|role| role.id)
             }

@@ -91,12 +91,12 @@ impl PermissionCache {
     }
 
     async fn channel(&self, api: &Api, id: u64) -> Result<Option<Arc<ChannelDetails>>, RestError> {
-        let ask = async { found(api.get(Endpoint::Channel(id), TIMEOUTS).await) };
+        let ask = async { found(api.get(Endpoint::Channel { channel: id }, TIMEOUTS).await) };
         self.channels.get(id, ask).await
     }
 
     async fn guild(&self, api: &Api, id: u64) -> Result<Option<Arc<GuildDetails>>, RestError> {
-        let ask = async { found(api.get(Endpoint::Guild(id), TIMEOUTS).await) };
+        let ask = async { found(api.get(Endpoint::Guild { guild: id }, TIMEOUTS).await) };
         self.guilds.get(id, ask).await
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::endpoints::{Endpoint, TokenRef};
+use super::endpoints::Endpoint;
 use super::{Api, message_body, private};
 use crate::rest::{RestError, Timeouts};
 
@@ -33,7 +33,7 @@ impl Api {
         may_be_answered: bool,
         timeouts: Timeouts,
     ) -> Result<bool, RestError> {
-        let call = Endpoint::Callback(TokenRef { interaction, token }).request(Some(body));
+        let call = Endpoint::Callback { interaction, token }.request(Some(body));
         let is_known = |sent: &Result<Value, RestError>| {
             matches!(sent, Err(RestError::Refused { code: ALREADY_ACKNOWLEDGED, .. }))
         };

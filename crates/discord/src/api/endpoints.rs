@@ -1,153 +1,85 @@
-//! Discord's endpoints that the bot uses, and the bodies of messages.
+//! The table of Discord's endpoints that the bot uses.
+
+use std::fmt;
 
 use reqwest::Method;
 use serde_json::Value;
 
 use crate::rest::RestRequest;
 
-/// An endpoint of Discord's API.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Endpoint<'a> {
-    Me,
-    User(u64),
-    Application,
-    Gateway,
-    Guilds,
-    Channel(u64),
-    Guild(u64),
-    ThreadMember { thread: u64, user: u64 },
-    Member { guild: u64, user: u64 },
-    Roles { guild: u64 },
-    Message { channel: u64, message: u64 },
-    MessagesAfter { channel: u64, after: u64 },
-    MessagesBefore { channel: u64, before: u64, limit: usize },
-    Commands { application: u64 },
-    PutCommands { application: u64 },
-    Typing { channel: u64 },
-    OpenThread { channel: u64, message: u64 },
-    Post { channel: u64 },
-    Edit { channel: u64, message: u64 },
-    Delete { channel: u64, message: u64 },
-    React { channel: u64, message: u64, emoji: &'a str },
-    Unreact { channel: u64, message: u64, emoji: &'a str },
-    Callback(TokenRef<'a>),
-    EditOriginal { application: u64, token: TokenRef<'a> },
-    FollowUp { application: u64, token: TokenRef<'a> },
+/// Declares the endpoints. A row has a name and parameters, the method, the name of the rate limit,
+/// the id for which Discord counts that limit, and the path after `/api/v10`.
+macro_rules! endpoints {
+    ($($name:ident { $($field:ident: $type:ty),* } => $method:ident $limit:literal $id:expr, $path:literal;)*) => {
+        /// An endpoint of Discord's API. Has no `Debug`, because some contain tokens.
+        #[derive(Clone, Copy)]
+        pub(crate) enum Endpoint<'a> {
+            $($name { $($field: $type),* },)*
+        }
+
+        impl Endpoint<'_> {
+            fn row(self) -> (Method, &'static str, u64, String) {
+                match self {
+                    $(Self::$name { $($field),* } => (Method::$method, $limit, $id, format!($path)),)*
+                }
+            }
+        }
+    };
 }
 
-/// The id and the token of an interaction. Has no useful `Debug`, so that it is never logged.
+endpoints! {
+    Me {} => GET "GET me" 0, "/users/@me";
+    Guilds {} => GET "GET guilds" 0, "/users/@me/guilds";
+    User { user: u64 } => GET "GET user" user, "/users/{user}";
+    Application {} => GET "GET application" 0, "/applications/@me";
+    Gateway {} => GET "GET gateway" 0, "/gateway/bot";
+    Commands { application: u64 } => GET "GET commands" application, "/applications/{application}/commands";
+    PutCommands { application: u64 } => PUT "PUT commands" application, "/applications/{application}/commands";
+    Guild { guild: u64 } => GET "GET guild" guild, "/guilds/{guild}";
+    Member { guild: u64, user: u64 } => GET "GET member" guild, "/guilds/{guild}/members/{user}";
+    Roles { guild: u64 } => GET "GET roles" guild, "/guilds/{guild}/roles";
+    Channel { channel: u64 } => GET "GET channel" channel, "/channels/{channel}";
+    ThreadMember { thread: u64, user: u64 } => GET "GET thread member" thread, "/channels/{thread}/thread-members/{user}";
+    OpenThread { channel: u64, message: u64 } => POST "POST thread" channel, "/channels/{channel}/messages/{message}/threads";
+    Typing { channel: u64 } => POST "POST typing" channel, "/channels/{channel}/typing";
+    Message { channel: u64, message: u64 } => GET "GET message" channel, "/channels/{channel}/messages/{message}";
+    MessagesAfter { channel: u64, after: u64 } => GET "GET messages" channel, "/channels/{channel}/messages?after={after}&limit=100";
+    MessagesBefore { channel: u64, before: u64, limit: usize } => GET "GET messages" channel, "/channels/{channel}/messages?before={before}&limit={limit}";
+    Post { channel: u64 } => POST "POST message" channel, "/channels/{channel}/messages";
+    Edit { channel: u64, message: u64 } => PATCH "PATCH message" channel, "/channels/{channel}/messages/{message}";
+    Delete { channel: u64, message: u64 } => DELETE "DELETE message" channel, "/channels/{channel}/messages/{message}";
+    React { channel: u64, message: u64, emoji: Emoji<'a> } => PUT "PUT reaction" channel, "/channels/{channel}/messages/{message}/reactions/{emoji}/@me";
+    Unreact { channel: u64, message: u64, emoji: Emoji<'a> } => DELETE "PUT reaction" channel, "/channels/{channel}/messages/{message}/reactions/{emoji}/@me";
+    Callback { interaction: u64, token: &'a str } => POST "POST callback" interaction, "/interactions/{interaction}/{token}/callback";
+    EditOriginal { application: u64, interaction: u64, token: &'a str } => PATCH "PATCH original" interaction, "/webhooks/{application}/{token}/messages/@original";
+    FollowUp { application: u64, interaction: u64, token: &'a str } => POST "POST follow-up" interaction, "/webhooks/{application}/{token}?wait=true";
+}
+
+/// An emoji, which is percent-encoded in a path.
 #[derive(Clone, Copy)]
-pub(crate) struct TokenRef<'a> {
-    pub(crate) interaction: u64,
-    pub(crate) token: &'a str,
-}
+pub(crate) struct Emoji<'a>(pub(crate) &'a str);
 
-impl std::fmt::Debug for TokenRef<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "TokenRef({})", self.interaction)
+impl fmt::Display for Emoji<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.bytes().try_for_each(|byte| write!(f, "%{byte:02X}"))
     }
 }
 
 impl Endpoint<'_> {
-    /// Returns the name of the endpoint, which begins with its method, the id that its rate limit
-    /// depends on, and its path after `/api/v10`.
-    fn row(self) -> (&'static str, u64, String) {
-        let message =
-            |channel: u64, message: u64| format!("/channels/{channel}/messages/{message}");
-        let reaction = |channel: u64, id: u64, emoji: &str| {
-            let emoji: String = emoji.bytes().map(|byte| format!("%{byte:02X}")).collect();
-            format!("{}/reactions/{emoji}/@me", message(channel, id))
-        };
-        match self {
-            Self::Me => ("GET me", 0, "/users/@me".to_owned()),
-            Self::User(id) => ("GET user", id, format!("/users/{id}")),
-            Self::Application => ("GET application", 0, "/applications/@me".to_owned()),
-            Self::Gateway => ("GET gateway", 0, "/gateway/bot".to_owned()),
-            Self::Guilds => ("GET guilds", 0, "/users/@me/guilds".to_owned()),
-            Self::Channel(id) => ("GET channel", id, format!("/channels/{id}")),
-            Self::Guild(id) => ("GET guild", id, format!("/guilds/{id}")),
-            Self::ThreadMember { thread, user } => {
-                let path = format!("/channels/{thread}/thread-members/{user}");
-                ("GET thread member", thread, path)
-            }
-            Self::Member { guild, user } => {
-                ("GET member", guild, format!("/guilds/{guild}/members/{user}"))
-            }
-            Self::Roles { guild } => ("GET roles", guild, format!("/guilds/{guild}/roles")),
-            Self::Message { channel, message: id } => {
-                ("GET message", channel, message(channel, id))
-            }
-            Self::MessagesAfter { channel, after } => {
-                let path = format!("/channels/{channel}/messages?after={after}&limit=100");
-                ("GET messages", channel, path)
-            }
-            Self::MessagesBefore { channel, before, limit } => {
-                let path = format!("/channels/{channel}/messages?before={before}&limit={limit}");
-                ("GET messages", channel, path)
-            }
-            Self::Commands { application: id } => {
-                ("GET commands", id, format!("/applications/{id}/commands"))
-            }
-            Self::PutCommands { application: id } => {
-                ("PUT commands", id, format!("/applications/{id}/commands"))
-            }
-            Self::Typing { channel } => {
-                ("POST typing", channel, format!("/channels/{channel}/typing"))
-            }
-            Self::OpenThread { channel, message: id } => {
-                ("POST thread", channel, format!("{}/threads", message(channel, id)))
-            }
-            Self::Post { channel } => {
-                ("POST message", channel, format!("/channels/{channel}/messages"))
-            }
-            Self::Edit { channel, message: id } => ("PATCH message", channel, message(channel, id)),
-            Self::Delete { channel, message: id } => {
-                ("DELETE message", channel, message(channel, id))
-            }
-            // Adding and removing reactions share a limit.
-            Self::React { channel, message, emoji } => {
-                ("PUT reaction", channel, reaction(channel, message, emoji))
-            }
-            Self::Unreact { channel, message, emoji } => {
-                ("DELETE reaction", channel, reaction(channel, message, emoji))
-            }
-            Self::Callback(TokenRef { interaction, token }) => {
-                let path = format!("/interactions/{interaction}/{token}/callback");
-                ("POST callback", interaction, path)
-            }
-            Self::EditOriginal { application, token: TokenRef { interaction, token } } => {
-                let path = format!("/webhooks/{application}/{token}/messages/@original");
-                ("PATCH original", interaction, path)
-            }
-            Self::FollowUp { application, token: TokenRef { interaction, token } } => {
-                let path = format!("/webhooks/{application}/{token}?wait=true");
-                ("POST follow-up", interaction, path)
-            }
-        }
-    }
-
     /// Returns a request to this endpoint.
     pub(crate) fn request(self, body: Option<Value>) -> RestRequest {
-        let (name, id, path) = self.row();
-        let method = match name.split_once(' ').map_or(name, |(method, _)| method) {
-            "PUT" => Method::PUT,
-            "POST" => Method::POST,
-            "PATCH" => Method::PATCH,
-            "DELETE" => Method::DELETE,
-            _ => Method::GET,
-        };
-        let bucket = match self {
-            Self::Callback(_) => None,
-            Self::Unreact { channel, .. } => Some(("PUT reaction", channel)),
-            _ => Some((name, id)),
-        };
-        let by_interaction =
-            matches!(self, Self::Callback(_) | Self::EditOriginal { .. } | Self::FollowUp { .. });
+        let (method, limit, id, path) = self.row();
+        // Discord has no limit for the first response to an interaction.
+        let bucket = (!matches!(self, Self::Callback { .. })).then_some((limit, id));
+        let by_interaction = matches!(
+            self,
+            Self::Callback { .. } | Self::EditOriginal { .. } | Self::FollowUp { .. }
+        );
         RestRequest { method, path, bucket, body, by_interaction }
     }
 
     /// Returns the name of the endpoint for errors, for example `GET me`.
     pub(crate) fn name(self) -> &'static str {
-        self.row().0
+        self.row().1
     }
 }

@@ -19,10 +19,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tracing::warn;
 
-use self::endpoints::{Endpoint, TokenRef};
+use self::endpoints::Endpoint;
 use self::foreign_acks::ForeignAcks;
 use crate::rest::{Rest, RestError, Timeouts, Upload};
-use crate::wire::{Application, Channel, GatewayBot, Member, Message, Role, User};
+use crate::wire::Message;
 
 /// A message that was posted.
 #[derive(Debug)]
@@ -68,52 +68,6 @@ impl Api {
         self.no_reply_channels.lock().clear();
     }
 
-    pub(super) async fn me(&self, timeouts: Timeouts) -> Result<User, RestError> {
-        self.get(Endpoint::Me, timeouts).await
-    }
-
-    pub(super) async fn application(&self, timeouts: Timeouts) -> Result<Application, RestError> {
-        self.get(Endpoint::Application, timeouts).await
-    }
-
-    pub(super) async fn gateway(&self, timeouts: Timeouts) -> Result<GatewayBot, RestError> {
-        self.get(Endpoint::Gateway, timeouts).await
-    }
-
-    pub(super) async fn channel(
-        &self,
-        channel: u64,
-        timeouts: Timeouts,
-    ) -> Result<Channel, RestError> {
-        self.get(Endpoint::Channel(channel), timeouts).await
-    }
-
-    pub(super) async fn member(
-        &self,
-        guild: u64,
-        user: u64,
-        timeouts: Timeouts,
-    ) -> Result<Member, RestError> {
-        self.get(Endpoint::Member { guild, user }, timeouts).await
-    }
-
-    pub(super) async fn roles(
-        &self,
-        guild: u64,
-        timeouts: Timeouts,
-    ) -> Result<Vec<Role>, RestError> {
-        self.get(Endpoint::Roles { guild }, timeouts).await
-    }
-
-    pub(super) async fn message(
-        &self,
-        channel: u64,
-        message: u64,
-        timeouts: Timeouts,
-    ) -> Result<Message, RestError> {
-        self.get(Endpoint::Message { channel, message }, timeouts).await
-    }
-
     /// Returns at most 100 messages after an id, oldest first, and whether there may be more.
     pub(super) async fn messages_after(
         &self,
@@ -146,27 +100,6 @@ impl Api {
     ) -> Result<Vec<Message>, RestError> {
         let endpoint = Endpoint::MessagesBefore { channel, before, limit };
         Ok(sorted_messages(self.get(endpoint, timeouts).await?))
-    }
-
-    pub(super) async fn commands(
-        &self,
-        application: u64,
-        timeouts: Timeouts,
-    ) -> Result<Value, RestError> {
-        self.get(Endpoint::Commands { application }, timeouts).await
-    }
-
-    pub(super) async fn put_commands(
-        &self,
-        application: u64,
-        commands: Value,
-        timeouts: Timeouts,
-    ) -> Result<(), RestError> {
-        self.send(Endpoint::PutCommands { application }, Some(commands), timeouts).await.map(drop)
-    }
-
-    pub(super) async fn typing(&self, channel: u64, timeouts: Timeouts) -> Result<(), RestError> {
-        self.send(Endpoint::Typing { channel }, None, timeouts).await.map(drop)
     }
 
     /// Opens a public thread on a message. The thread has the id of the message. Returns `false` if
@@ -320,8 +253,7 @@ impl Api {
         (content, components): (&str, &Value),
         timeouts: Timeouts,
     ) -> Result<PostedMessage, RestError> {
-        let endpoint =
-            Endpoint::EditOriginal { application, token: TokenRef { interaction, token } };
+        let endpoint = Endpoint::EditOriginal { application, interaction, token };
         let body = message_body(content, components);
         posted(&self.send(endpoint, Some(body), timeouts).await?)
     }
@@ -336,7 +268,7 @@ impl Api {
         content: &str,
         timeouts: Timeouts,
     ) -> Result<PostedMessage, RestError> {
-        let endpoint = Endpoint::FollowUp { application, token: TokenRef { interaction, token } };
+        let endpoint = Endpoint::FollowUp { application, interaction, token };
         let body = message_body(content, &Value::Null);
         posted(&self.send(endpoint, Some(body), timeouts).await?)
     }
@@ -350,7 +282,7 @@ impl Api {
         text: &str,
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
-        let endpoint = Endpoint::FollowUp { application, token: TokenRef { interaction, token } };
+        let endpoint = Endpoint::FollowUp { application, interaction, token };
         let body = private(message_body(text, &Value::Null));
         self.send(endpoint, Some(body), timeouts).await.map(drop)
     }
@@ -365,7 +297,7 @@ impl Api {
             .map_err(|error| unreadable(endpoint.name(), &error.to_string()))
     }
 
-    async fn send(
+    pub(super) async fn send(
         &self,
         endpoint: Endpoint<'_>,
         body: Option<Value>,

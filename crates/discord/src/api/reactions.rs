@@ -1,7 +1,7 @@
 //! The bot's reactions to messages of people.
 
 use super::Api;
-use super::endpoints::Endpoint;
+use super::endpoints::{Emoji, Endpoint};
 use crate::rest::rate_share::Rank;
 use crate::rest::{RestError, Timeouts};
 
@@ -24,7 +24,7 @@ impl Api {
         emoji: &str,
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
-        let endpoint = Endpoint::React { channel, message, emoji };
+        let endpoint = Endpoint::React { channel, message, emoji: Emoji(emoji) };
         self.send(endpoint, None, timeouts).await.map(drop)
     }
 
@@ -36,7 +36,7 @@ impl Api {
         emoji: &str,
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
-        let endpoint = Endpoint::Unreact { channel, message, emoji };
+        let endpoint = Endpoint::Unreact { channel, message, emoji: Emoji(emoji) };
         self.send(endpoint, None, timeouts.with_rank(Rank::Marker)).await.map(drop)
     }
 }

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use super::Discord;
 use crate::access::identity::Identity;
+use crate::api::endpoints::Endpoint;
 use crate::connection::ConnectionContext;
 use crate::connection::shards::Shards;
 use crate::delivery::context::BotContext;
@@ -19,6 +20,7 @@ use crate::rest::files::Fetcher;
 use crate::setup::options::DiscordOptions;
 use crate::setup::servers;
 use crate::setup::start_error::StartError;
+use crate::wire::{Application, User};
 use aetheel_store::workspace::DiscordNotes;
 
 impl Discord {
@@ -42,8 +44,9 @@ impl Discord {
         let files =
             Fetcher::new(&options.api_base).map_err(|error| unreachable(error.to_string()))?;
         let timeouts = options.time_limits.send;
-        let me = api.me(timeouts).await.map_err(refused)?;
-        let application = api.application(timeouts).await.map_err(refused)?;
+        let me = api.get::<User>(Endpoint::Me {}, timeouts).await.map_err(refused)?;
+        let application =
+            api.get::<Application>(Endpoint::Application {}, timeouts).await.map_err(refused)?;
         let team =
             application.team.iter().flat_map(|team| &team.members).map(|member| member.user.id);
         let owners = application

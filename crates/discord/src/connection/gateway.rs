@@ -19,6 +19,7 @@ use super::permit::{Permit, PermitLoss};
 use super::phase::ConnectionPhase;
 use super::shards::{CONNECTED_GRACE, LoginPace, LoginSlot};
 use super::sharing::LoginHistory;
+use crate::api::endpoints::Endpoint;
 use crate::rest::{RestError, Timeouts};
 use crate::setup::start_error::StartError;
 use crate::wire::GatewayBot;
@@ -284,7 +285,7 @@ fn fail(phase: &watch::Sender<ConnectionPhase>, error: StartError) {
 async fn gateway(inner: &ConnectionContext, all: bool) -> Result<GatewayBot, StartError> {
     let timeouts = Timeouts::new(Duration::from_secs(10), Duration::from_secs(30));
     loop {
-        match inner.api.gateway(timeouts).await {
+        match inner.api.get::<GatewayBot>(Endpoint::Gateway {}, timeouts).await {
             Ok(gateway) => {
                 let limit = &gateway.session_start_limit;
                 figures::discord_logins_left(limit.remaining);

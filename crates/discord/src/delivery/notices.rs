@@ -9,10 +9,12 @@ use serde_json::json;
 use tracing::{debug, warn};
 
 use super::context::BotContext;
+use crate::api::endpoints::Endpoint;
 use crate::api::{MAX_MESSAGE_CHARS, PostedMessage, nonce};
 use crate::ids;
 use crate::questions::offers::{self, DELIVERED};
 use crate::text::quote;
+use crate::wire::Message;
 use aetheel_dispatch::{DeliveryError, Notice, PriorDelivery, WaitTopic};
 use aetheel_model::event::Event;
 use aetheel_model::id::MessageId;
@@ -30,7 +32,7 @@ pub(crate) async fn post(
 ) -> Result<PostedMessage, DeliveryError> {
     let nonce = match notice.offers.first() {
         // The same offer twice within minutes, after a crash in between, is posted once.
-        Some(offer) => format!("{}{:.18}", offers::PREFIX, offer.id),
+        Some(offer) => format!("again:{:.18}", offer.id),
         None => nonce(),
     };
     post_under(inner, &notice, &nonce).await
@@ -67,7 +69,11 @@ pub(crate) fn end_wait(inner: &Arc<BotContext>, topic: &str, line: &str) {
 async fn close(inner: &BotContext, channel: u64, message: u64, line: &str) {
     let timeouts = inner.options.time_limits.send;
     let closed = async {
-        let content = inner.api.message(channel, message, timeouts).await?.content;
+        let content = inner
+            .api
+            .get::<Message>(Endpoint::Message { channel, message }, timeouts)
+            .await?
+            .content;
         let text = format!("{content}\n{line}");
         let text = if text.chars().count() > MAX_MESSAGE_CHARS { content } else { text };
         inner.api.edit_with(channel, message, &text, &json!([]), timeouts).await
@@ -150,7 +156,11 @@ async fn post_under(
 async fn mark_unfinished(inner: &BotContext, channel: u64, message: u64) {
     let timeouts = inner.options.time_limits.send;
     let left = async {
-        let content = inner.api.message(channel, message, timeouts).await?.content;
+        let content = inner
+            .api
+            .get::<Message>(Endpoint::Message { channel, message }, timeouts)
+            .await?
+            .content;
         let room = MAX_MESSAGE_CHARS - UNFINISHED.chars().count() - 1;
         let shown: String = content.chars().take(room).collect();
         let text =
@@ -167,7 +177,11 @@ async fn mark_unfinished(inner: &BotContext, channel: u64, message: u64) {
 pub(crate) async fn remove_button(inner: &BotContext, channel: u64, message: u64) {
     let timeouts = inner.options.time_limits.send;
     let settled = async {
-        let content = inner.api.message(channel, message, timeouts).await?.content;
+        let content = inner
+            .api
+            .get::<Message>(Endpoint::Message { channel, message }, timeouts)
+            .await?
+            .content;
         if content.contains(DELIVERED) {
             return Ok(());
         }

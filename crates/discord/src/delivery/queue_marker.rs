@@ -11,10 +11,12 @@ use tokio::task::{JoinHandle, JoinSet};
 use tracing::debug;
 
 use crate::api::Api;
+use crate::api::endpoints::Endpoint;
 use crate::api::interactions::InteractionToken;
 use crate::rest::Timeouts;
 use crate::rest::rate_share::Rank;
 use crate::text::quote;
+use crate::wire::Message;
 
 /// Time limits of adding a number. Short, because a number is not important. It is left out if the
 /// rate limit does not permit it at once.
@@ -135,7 +137,10 @@ impl QueueMarkers {
     /// Removes the number that a previous process put on a message.
     pub(crate) async fn remove_stale(api: &Api, channel: u64, message: u64) {
         let shown = match api
-            .message(channel, message, REMOVAL_TIMEOUTS.with_rank(Rank::Marker))
+            .get::<Message>(
+                Endpoint::Message { channel, message },
+                REMOVAL_TIMEOUTS.with_rank(Rank::Marker),
+            )
             .await
         {
             Ok(found) => found.reactions,

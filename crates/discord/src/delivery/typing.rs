@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use crate::api::Api;
+use crate::api::endpoints::Endpoint;
 use crate::rest::Timeouts;
 use crate::rest::rate_share::Rank;
 
@@ -33,7 +34,7 @@ impl Typing {
         let task = tokio::spawn(async move {
             loop {
                 if api
-                    .typing(channel, TYPING_TIMEOUTS)
+                    .send(Endpoint::Typing { channel }, None, TYPING_TIMEOUTS)
                     .await
                     .is_err_and(|error| error.is_forbidden())
                 {

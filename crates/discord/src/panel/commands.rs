@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tracing::{info, warn};
 
 use crate::api::Api;
+use crate::api::endpoints::Endpoint;
 use crate::rest::{RestError, Timeouts};
 use aetheel_dispatch::{ArgumentKind, Command, CommandAccess, CommandAction, CommandArgument};
 
@@ -195,11 +196,11 @@ async fn try_register(
     timeouts: Timeouts,
 ) -> Result<bool, RestError> {
     let wanted = desired_commands(offered);
-    let found = api.commands(application, timeouts).await?;
+    let found = api.get::<Value>(Endpoint::Commands { application }, timeouts).await?;
     if is_unchanged(&wanted, &found) {
         return Ok(false);
     }
-    api.put_commands(application, Value::Array(wanted), timeouts).await?;
+    api.send(Endpoint::PutCommands { application }, Some(Value::Array(wanted)), timeouts).await?;
     Ok(true)
 }
 

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Response, page};
+use crate::button::{Button, ButtonStyle, row};
 use aetheel_model::event::AgentCause;
 use aetheel_model::plain::{counted, short_line};
 use aetheel_store::workspace::AgentSchedule;
@@ -16,43 +17,6 @@ const PAGE: usize = 5;
 /// Maximum length of a prompt and of a name in the list, in characters.
 const MAX_PROMPT_CHARS: usize = 100;
 const MAX_NAME_CHARS: usize = 40;
-
-/// The choice of a button.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum LaterTurnChoice {
-    /// Another page is shown.
-    Show { page: usize },
-    /// A turn is removed. The list stays on its page.
-    Remove { id: String, page: usize },
-}
-
-impl LaterTurnChoice {
-    pub(super) fn page(&self) -> usize {
-        match self {
-            Self::Show { page } | Self::Remove { page, .. } => *page,
-        }
-    }
-
-    fn custom_id(&self) -> String {
-        match self {
-            Self::Show { page } => format!("later:show:{page}"),
-            Self::Remove { id, page } => format!("later:remove:{page}:{id}"),
-        }
-    }
-
-    /// Parses the id of a button. Returns `None` for any other button.
-    pub(super) fn read(custom_id: &str) -> Option<Self> {
-        let (word, rest) = custom_id.strip_prefix("later:")?.split_once(':')?;
-        match word {
-            "show" => Some(Self::Show { page: rest.parse().ok()? }),
-            "remove" => {
-                let (page, id) = rest.split_once(':')?;
-                Some(Self::Remove { id: id.to_owned(), page: page.parse().ok()? })
-            }
-            _ => None,
-        }
-    }
-}
 
 /// Returns a page of the list, counted from 0. A page after the last one is the last one.
 pub(super) fn list(turns: &[AgentSchedule], page: usize) -> Response {
@@ -70,8 +34,8 @@ pub(super) fn list(turns: &[AgentSchedule], page: usize) -> Response {
         lines.push(format!("-# {turns}, page {} of {pages}", page + 1));
     }
     let remove = |turn: &AgentSchedule| {
-        let choice = LaterTurnChoice::Remove { id: turn.id.clone(), page };
-        button(&choice, &format!("Remove {}", turn.id), 4)
+        Button::RemoveLaterTurn(page, &turn.id)
+            .show(&format!("Remove {}", turn.id), ButtonStyle::Red)
     };
     let mut rows = vec![row(shown.map(remove).collect())];
     let earlier = page.checked_sub(1).map(|page| (page, "Earlier"));
@@ -79,7 +43,7 @@ pub(super) fn list(turns: &[AgentSchedule], page: usize) -> Response {
     let steps: Vec<Value> = earlier
         .into_iter()
         .chain(later)
-        .map(|(page, label)| button(&LaterTurnChoice::Show { page }, label, 2))
+        .map(|(page, label)| Button::LaterTurns(page).show(label, ButtonStyle::Grey))
         .collect();
     if !steps.is_empty() {
         rows.push(row(steps));
@@ -100,15 +64,6 @@ fn line(turn: &AgentSchedule) -> String {
     let allowed = allowed.map(|name| format!(", allowed by {}", short(name, MAX_NAME_CHARS)));
     let (allowed, text) = (allowed.unwrap_or_default(), short(&turn.text, MAX_PROMPT_CHARS));
     format!("`{}` {kind} <t:{next}:f>{by}{allowed}: {text}", turn.id)
-}
-
-fn button(choice: &LaterTurnChoice, label: &str, style: u8) -> Value {
-    let (label, id) = (short_line(label, 80), choice.custom_id());
-    json!({"type": 2, "style": style, "label": label, "custom_id": id})
-}
-
-fn row(buttons: Vec<Value>) -> Value {
-    json!({"type": 1, "components": buttons})
 }
 
 #[cfg(test)]
@@ -166,18 +121,5 @@ mod tests {
         assert_eq!(list(&all, 9), list(&all, 2), "a page that no longer exists is the last one");
         assert_eq!(labels(&list(&turns(5), 0)).len(), 1);
         assert_eq!(list(&[], 0).components, json!([]));
-    }
-
-    #[test]
-    fn a_choice_reads_back_from_its_button_and_other_ids_are_refused() {
-        for choice in [
-            LaterTurnChoice::Show { page: 3 },
-            LaterTurnChoice::Remove { id: "0a1b2c3d4e".to_owned(), page: 0 },
-        ] {
-            assert_eq!(LaterTurnChoice::read(&choice.custom_id()), Some(choice));
-        }
-        for other in ["", "later:", "later:show:", "later:show:x", "later:remove:a", "set:model"] {
-            assert_eq!(LaterTurnChoice::read(other), None, "{other}");
-        }
     }
 }

@@ -5,7 +5,8 @@
 use serde_json::{Value, json};
 
 use super::{Response, page};
-use aetheel_dispatch::{LaneStatus, Setting, SettingOption};
+use crate::button::{self, Button, ButtonStyle};
+use aetheel_dispatch::{LaneStatus, SettingOption};
 use aetheel_model::agent::descriptor::DescriptorChoice;
 use aetheel_model::plain::short_line;
 
@@ -15,17 +16,6 @@ pub(super) const UNSET: &str = "unset";
 const MAX_MENU_ITEMS: usize = 25;
 /// Maximum number of characters of a label and of a value.
 const MAX_LABEL_CHARS: usize = 100;
-
-/// Parses the id of a menu or button: the setting and, for a button, the value.
-pub(super) fn read(custom_id: &str) -> Option<(Setting, Option<&str>)> {
-    let rest = custom_id.strip_prefix("set:")?;
-    let (name, value) =
-        rest.split_once(':').map_or((rest, None), |(name, value)| (name, Some(value)));
-    Setting::ALL
-        .into_iter()
-        .find(|setting| setting.argument() == name)
-        .map(|setting| (setting, value))
-}
 
 /// Returns the answer to `/settings`.
 pub(super) fn settings(view: &LaneStatus) -> Response {
@@ -55,7 +45,7 @@ pub(super) fn settings(view: &LaneStatus) -> Response {
 /// Returns the menu of a setting, or a button if the setting can only be on or off. Returns `None`
 /// if the setting has no choices.
 fn row(option: &SettingOption) -> Option<Value> {
-    let name = option.setting.argument();
+    let button = |value| Button::Setting(option.setting, Some(value));
     if let Some((off, on)) = option.toggle() {
         let is_on = option.current.as_ref() == Some(&on.id);
         let (now, other) = if is_on { ("on", off) } else { ("off", on) };
@@ -63,12 +53,12 @@ fn row(option: &SettingOption) -> Option<Value> {
             Some(_) => format!("{}: {now}", option.setting.title()),
             None => format!("{}: {}", option.setting.title(), option.shown()),
         };
-        let mut buttons =
-            vec![button(&format!("set:{name}:{}", other.id), &label, if is_on { 3 } else { 2 })];
+        let style = if is_on { ButtonStyle::Green } else { ButtonStyle::Grey };
+        let mut buttons = vec![button(&other.id).show(&label, style)];
         if option.chosen {
-            buttons.push(button(&format!("set:{name}:{UNSET}"), "Default", 2));
+            buttons.push(button(UNSET).show("Default", ButtonStyle::Grey));
         }
-        return Some(json!({"type": 1, "components": buttons}));
+        return Some(button::row(buttons));
     }
     // Longer ids can only be chosen by the command of the setting.
     let mut choices: Vec<DescriptorChoice> = option
@@ -99,18 +89,16 @@ fn row(option: &SettingOption) -> Option<Value> {
     options.extend(
         choices.iter().map(|choice| item(&choice.id, &choice.label, current == Some(&choice.id))),
     );
-    Some(json!({"type": 1, "components": [{
-        "type": 3, "custom_id": format!("set:{name}"), "options": options, "min_values": 1, "max_values": 1, "placeholder": option.setting.title(),
-    }]}))
-}
-
-fn button(custom_id: &str, label: &str, style: u8) -> Value {
-    json!({"type": 2, "style": style, "label": short_line(label, 80), "custom_id": custom_id})
+    let id = Button::Setting(option.setting, None).to_string();
+    Some(button::row(vec![json!({
+        "type": 3, "custom_id": id, "options": options, "min_values": 1, "max_values": 1, "placeholder": option.setting.title(),
+    })]))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use aetheel_dispatch::Setting;
 
     fn option(
         setting: Setting,
@@ -174,18 +162,7 @@ mod tests {
             row(&option(Setting::Effort, &["off", "on"], Some("off"), true)).expect("a button");
         assert_eq!(shown["components"][0]["custom_id"], "set:thinking:on");
         assert_eq!(shown["components"][0]["label"], "Thinking: off");
-        assert_eq!(read("set:thinking:on"), Some((Setting::Effort, Some("on"))));
         assert_eq!(row(&option(Setting::Safety, &["default"], Some("default"), false)), None);
         assert_eq!(row(&option(Setting::Model, &[], None, false)), None);
-    }
-
-    #[test]
-    fn a_setting_reads_back_from_its_menu_and_other_ids_are_refused() {
-        for setting in Setting::ALL {
-            assert_eq!(read(&format!("set:{}", setting.argument())), Some((setting, None)));
-        }
-        for other in ["", "ask:x:allow", "set:", "set:colour", "settings:model"] {
-            assert_eq!(read(other), None, "{other}");
-        }
     }
 }

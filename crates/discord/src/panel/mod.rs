@@ -28,12 +28,14 @@ use scope::ChannelScope;
 
 use crate::access::asker::Asker;
 use crate::access::identity::Identity;
+use crate::api::endpoints::Endpoint;
 use crate::api::{Api, nonce};
+use crate::button::Button;
 use crate::rest::Timeouts;
+use crate::wire::User;
 use actions::Surroundings;
 use aetheel_dispatch::{CommandAccess, CommandAction, Dispatcher, LaneRequestError, Setting};
 use commands::PanelAction;
-use later_turns::LaterTurnChoice;
 
 /// The time after which an answer is deferred: acknowledged, and sent later. Discord waits three
 /// seconds for the acknowledgement.
@@ -182,23 +184,22 @@ impl Panels {
     /// button. Called in the runtime in which events are routed.
     pub(super) fn press(self: &Arc<Self>, value: &Value) -> bool {
         let custom_id = value["data"]["custom_id"].as_str().unwrap_or_default();
-        let (menu, later) = (menu::read(custom_id), LaterTurnChoice::read(custom_id));
-        if menu.is_none() && later.is_none() {
-            return false;
-        }
+        let Some(button) = Button::read(custom_id) else { return false };
+        let chosen = value["data"]["values"][0].as_str();
+        let work = match button {
+            Button::Setting(setting, pressed) => {
+                let chosen = chosen.or(pressed).unwrap_or(menu::UNSET).to_owned();
+                PanelChoice::Setting(setting, chosen)
+            }
+            Button::LaterTurns(page) => PanelChoice::LaterTurns { page, remove: None },
+            Button::RemoveLaterTurn(page, id) => {
+                PanelChoice::LaterTurns { page, remove: Some(id.to_owned()) }
+            }
+            Button::Ask(..) | Button::Offer(_) | Button::Stop(_) => return false,
+        };
         let Some(caller) = InteractionCaller::read(value) else { return false };
         let this = Arc::clone(self);
-        if let Some(choice) = later {
-            tokio::spawn(async move {
-                this.change(caller, |scope| change_later_turns(scope, choice)).await
-            });
-        } else if let Some((setting, pressed)) = menu {
-            let chosen = value["data"]["values"][0].as_str().or(pressed);
-            let chosen = chosen.unwrap_or(menu::UNSET).to_owned();
-            tokio::spawn(async move {
-                this.change(caller, |scope| choose_setting(scope, setting, chosen)).await
-            });
-        }
+        tokio::spawn(async move { this.change(caller, |scope| work.carry_out(scope)).await });
         true
     }
 
@@ -355,23 +356,39 @@ impl Panels {
 /// [`LATENCY_TIMEOUT`].
 async fn latency(api: &Api) -> Option<Duration> {
     let begun = tokio::time::Instant::now();
-    let answered = timeout(LATENCY_TIMEOUT, api.me(ACK_TIMEOUTS)).await;
+    let answered = timeout(LATENCY_TIMEOUT, api.get::<User>(Endpoint::Me {}, ACK_TIMEOUTS)).await;
     answered.ok()?.ok().map(|_| begun.elapsed())
 }
 
-async fn choose_setting(scope: ChannelScope, setting: Setting, value: String) -> PressResult {
-    let chosen = scope.choose(setting, &value).await;
-    let report = chosen.map(|text| Some(format!("{} (chosen by", page::one_line(&text))));
-    (report.map_err(ChoiceError::from), menu::settings(&scope.view().await))
+/// A choice in the menus of `/settings` and in the list of `/schedules`.
+enum PanelChoice {
+    Setting(Setting, String),
+    /// Shows a page of the later turns, after one was removed.
+    LaterTurns {
+        page: usize,
+        remove: Option<String>,
+    },
 }
 
-async fn change_later_turns(scope: ChannelScope, choice: LaterTurnChoice) -> PressResult {
-    let report = match &choice {
-        LaterTurnChoice::Show { .. } => Ok(None),
-        LaterTurnChoice::Remove { id, .. } => match scope.remove_later_turn(id).await {
-            true => Ok(Some(format!("{} (removed by", actions::removed_text(id)))),
-            false => Err(ChoiceError::NoLaterTurn),
-        },
-    };
-    (report, later_turns::list(&scope.later_turns(), choice.page()))
+impl PanelChoice {
+    async fn carry_out(self, scope: ChannelScope) -> PressResult {
+        match self {
+            Self::Setting(setting, value) => {
+                let chosen = scope.choose(setting, &value).await;
+                let report =
+                    chosen.map(|text| Some(format!("{} (chosen by", page::one_line(&text))));
+                (report.map_err(ChoiceError::from), menu::settings(&scope.view().await))
+            }
+            Self::LaterTurns { page, remove } => {
+                let report = match remove {
+                    None => Ok(None),
+                    Some(id) if scope.remove_later_turn(&id).await => {
+                        Ok(Some(format!("{} (removed by", actions::removed_text(&id))))
+                    }
+                    Some(_) => Err(ChoiceError::NoLaterTurn),
+                };
+                (report, later_turns::list(&scope.later_turns(), page))
+            }
+        }
+    }
 }

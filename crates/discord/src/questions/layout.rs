@@ -4,9 +4,9 @@
 use serde_json::{Value, json};
 
 use super::agent_text::{literal, quoted, readable_markdown};
-use super::press::PressChoice;
 use super::subject::{MAX_DIFF_CHARS, MAX_SUBJECT_CHARS, block, cut};
 use crate::api::MAX_MESSAGE_CHARS;
+use crate::button::{AskChoice, Button, ButtonStyle, row};
 use crate::text::markdown::{escape, escape_around_times};
 use aetheel_dispatch::{Excerpt, OpenQuestion, Settlement, Subject};
 use aetheel_model::agent::{AnswerForm, AskDecision, AskOption, DecisionScope, Question};
@@ -151,69 +151,70 @@ fn as_menu(asked: &Question) -> bool {
 
 /// Returns the buttons and menus below a question.
 pub(crate) fn rows(question: &OpenQuestion, step: usize) -> Value {
-    let button = |choice: PressChoice, style: u8, label: &str| json!({"type": 2, "style": style, "label": short_line(label, BUTTON_LABEL), "custom_id": choice.custom_id(&question.id)});
+    use ButtonStyle::{Blue, Green, Grey, Red};
+    let button = |choice: AskChoice, style: ButtonStyle, label: &str| {
+        Button::Ask(&question.id, choice).show(label, style)
+    };
     match &question.subject {
         Subject::Permission { .. } | Subject::Plan(_) => {
-            let mut row = vec![];
+            let mut last = vec![];
             if question.options.is_empty() {
-                row.push(button(PressChoice::Allow, 3, question.allow_label()));
-                row.extend(question.always().map(|label| button(PressChoice::Always, 1, &label)));
+                last.push(button(AskChoice::Allow, Green, question.allow_label()));
+                last.extend(question.always().map(|label| button(AskChoice::Always, Blue, &label)));
             }
             // The agent's own options are above the bot's, which always include one to deny.
             let style = |option: &AskOption| match (option.allows, option.scope) {
-                (true, DecisionScope::Once) => 3,
-                (true, _) => 1,
-                (false, _) => 2,
+                (true, DecisionScope::Once) => Green,
+                (true, _) => Blue,
+                (false, _) => Grey,
             };
             let own: Vec<Value> = (0..)
                 .zip(&question.options)
                 .map(|(at, option)| {
                     button(
-                        PressChoice::AgentOption(at),
+                        AskChoice::AgentOption(at),
                         style(option),
                         &question.option_label(option),
                     )
                 })
                 .collect();
-            let mut rows: Vec<Value> = own
-                .chunks(MAX_ROW_BUTTONS)
-                .map(|row| json!({"type": 1, "components": row}))
-                .collect();
+            let mut rows: Vec<Value> =
+                own.chunks(MAX_ROW_BUTTONS).map(|buttons| row(buttons.to_vec())).collect();
             if !question
                 .options
                 .iter()
                 .any(|option| !option.allows && option.scope == DecisionScope::Once)
             {
-                row.push(button(PressChoice::Deny, 2, question.deny_label()));
+                last.push(button(AskChoice::Deny, Grey, question.deny_label()));
             }
-            row.extend([
-                button(PressChoice::DenyWithReason, 2, "Deny and say why…"),
-                button(PressChoice::Stop, 4, "Deny and stop"),
+            last.extend([
+                button(AskChoice::DenyWithReason, Grey, "Deny and say why…"),
+                button(AskChoice::Stop, Red, "Deny and stop"),
             ]);
-            rows.push(json!({"type": 1, "components": row}));
+            rows.push(row(last));
             if question
                 .input
                 .as_ref()
                 .is_some_and(|input| readable(input).chars().count() <= WINDOW)
             {
-                rows.push(json!({"type": 1, "components": [button(PressChoice::Change, 2, "Change and allow…")]}));
+                rows.push(row(vec![button(AskChoice::Change, Grey, "Change and allow…")]));
             }
             Value::Array(rows)
         }
         Subject::SignIn(address) => {
-            let mut row = vec![];
+            let mut last = vec![];
             let web = address.starts_with("https://") || address.starts_with("http://");
             if web
                 && address.len() <= 512
                 && !address.contains(|c: char| c.is_whitespace() || !c.is_ascii())
             {
-                row.push(json!({"type": 2, "style": 5, "label": "Sign in", "url": address}));
+                last.push(json!({"type": 2, "style": 5, "label": "Sign in", "url": address}));
             }
-            row.extend([
-                button(PressChoice::Allow, 3, "Done"),
-                button(PressChoice::Deny, 2, "Cancel"),
+            last.extend([
+                button(AskChoice::Allow, Green, "Done"),
+                button(AskChoice::Deny, Grey, "Cancel"),
             ]);
-            json!([{"type": 1, "components": row}])
+            json!([row(last)])
         }
         Subject::Questions(questions) => {
             let Some(asked) = questions.get(step) else { return json!([]) };
@@ -232,30 +233,30 @@ pub(crate) fn rows(question: &OpenQuestion, step: usize) -> Value {
                     })
                     .collect();
                 let most = if asked.many { options.len() } else { 1 };
-                rows.push(json!({"type": 1, "components": [{
-                    "type": 3, "custom_id": PressChoice::Menu(step).custom_id(&question.id), "options": options,
+                rows.push(row(vec![json!({
+                    "type": 3, "custom_id": Button::Ask(&question.id, AskChoice::Menu(step)).to_string(), "options": options,
                     "min_values": 1, "max_values": most, "placeholder": if asked.many { "Choose one or more" } else { "Choose one" },
-                }]}));
+                })]));
             } else if !asked.options.is_empty() {
                 let buttons: Vec<Value> = labels()
                     .map(|(at, option)| {
-                        button(PressChoice::Option(step, at), 1, &label(at, &option.label))
+                        button(AskChoice::Option(step, at), Blue, &label(at, &option.label))
                     })
                     .collect();
-                rows.push(json!({"type": 1, "components": buttons}));
+                rows.push(row(buttons));
             }
-            let mut row = vec![];
+            let mut last = vec![];
             if asked.free_text || asked.options.len() > MAX_MENU_OPTIONS {
-                row.push(button(PressChoice::Write(step), 1, "Write an answer…"));
+                last.push(button(AskChoice::Write(step), Blue, "Write an answer…"));
             }
             if asked.optional {
-                row.push(button(PressChoice::Skip(step), 2, "Skip"));
+                last.push(button(AskChoice::Skip(step), Grey, "Skip"));
             }
-            row.extend([
-                button(PressChoice::Deny, 2, "Deny"),
-                button(PressChoice::Stop, 4, "Deny and stop"),
+            last.extend([
+                button(AskChoice::Deny, Grey, "Deny"),
+                button(AskChoice::Stop, Red, "Deny and stop"),
             ]);
-            rows.push(json!({"type": 1, "components": row}));
+            rows.push(row(last));
             Value::Array(rows)
         }
     }
@@ -269,15 +270,15 @@ fn readable(input: &str) -> String {
 }
 
 /// Returns the modal window for a written answer.
-pub(super) fn modal(question: &OpenQuestion, choice: PressChoice) -> Value {
+pub(super) fn modal(question: &OpenQuestion, choice: AskChoice) -> Value {
     let asked = match (&question.subject, choice) {
-        (Subject::Questions(questions), PressChoice::Write(step)) => questions.get(step),
+        (Subject::Questions(questions), AskChoice::Write(step)) => questions.get(step),
         _ => None,
     };
     let (title, label, value) = match (asked, choice) {
         (Some(asked), _) => ("Your answer", asked.text.clone(), asked.preset.join(", ")),
-        (None, PressChoice::Write(_)) => ("Your answer", String::new(), String::new()),
-        (None, PressChoice::Change) => (
+        (None, AskChoice::Write(_)) => ("Your answer", String::new(), String::new()),
+        (None, AskChoice::Change) => (
             "Change and allow",
             "The input of the tool (JSON)".to_owned(),
             question.input.as_deref().map(readable).unwrap_or_default(),
@@ -296,7 +297,7 @@ pub(super) fn modal(question: &OpenQuestion, choice: PressChoice) -> Value {
     if let Some(example) = asked.and_then(|asked| asked.placeholder.as_deref()) {
         field["placeholder"] = short_line(example, MAX_PLACEHOLDER_CHARS).into();
     }
-    json!({"custom_id": choice.custom_id(&question.id), "title": title, "components": [{"type": 1, "components": [field]}]})
+    json!({"custom_id": Button::Ask(&question.id, choice).to_string(), "title": title, "components": [row(vec![field])]})
 }
 
 /// Returns the last message of a question, with its result.
@@ -471,7 +472,7 @@ mod tests {
         assert_eq!(shown[0]["components"][0]["options"][0]["default"], true);
         assert_eq!(shown[1]["components"][0]["label"], "Skip");
         assert_eq!(
-            modal(&question, PressChoice::Write(0))["components"][0]["components"][0]["value"],
+            modal(&question, AskChoice::Write(0))["components"][0]["components"][0]["value"],
             "Red"
         );
     }

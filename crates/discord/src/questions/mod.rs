@@ -9,45 +9,27 @@ mod agent_text;
 pub(super) mod layout;
 pub(super) mod offers;
 mod press;
+mod pressed;
 mod resumed;
-pub(crate) mod stop_button;
 mod subject;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
-use serde_json::json;
-use tracing::{debug, info, warn};
+use tracing::info;
 
 pub use offers::OfferHandler;
 pub(super) use press::Press;
+pub(crate) use pressed::{OtherNodes, PressHandler};
 pub(super) use resumed::take_over;
 
-use self::press::{PressChoice, PressResponse};
-use crate::access::asker::Asker;
-use crate::access::identity::Identity;
+use self::press::PressResponse;
 use crate::api::Api;
-use crate::ids;
 use crate::notes::NotesCache;
 use crate::rest::Timeouts;
-use aetheel_dispatch::{
-    AnswerRefusal, OpenQuestion, Person, Questions, Recovery, Settlement, Subject, Turns,
-    WaitChoices, WarningMutes,
-};
-use aetheel_model::agent::AskDecision;
-use aetheel_model::audit::{AuditEntry, AuditKind};
-use aetheel_model::id::UserId;
-use aetheel_model::plain::short_line;
+use aetheel_dispatch::{AnswerRefusal, OpenQuestion, Settlement, Subject};
 
-/// Time limits of the acknowledgement of an interaction, for which Discord waits three seconds.
-const ACK_TIMEOUTS: Timeouts =
-    Timeouts::new(Duration::from_millis(1_500), Duration::from_millis(2_800));
-/// Time limits of a private message after the acknowledgement.
-const NOTE_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(5), Duration::from_secs(15));
-/// How long other nodes may take to answer a press of a button that this node does not know.
-const OTHERS_GRACE: Duration = Duration::from_secs(1);
 /// How many settled questions are remembered.
 const REMEMBERED: usize = 256;
 
@@ -127,14 +109,11 @@ impl QuestionBoard {
         Some(content)
     }
 
-    /// Returns whether this process knows the question of a button. Also returns `true` for a
-    /// button that does not belong to a question.
-    fn knows(&self, button: &str) -> bool {
-        PressChoice::read(button).is_none_or(|(id, _)| {
-            self.is_open(id)
-                || self.is_resuming(id)
-                || self.settled.lock().iter().any(|(known, _)| known == id)
-        })
+    /// Returns whether this process knows a question.
+    fn knows(&self, id: &str) -> bool {
+        self.is_open(id)
+            || self.is_resuming(id)
+            || self.settled.lock().iter().any(|(known, _)| known == id)
     }
 
     pub(super) fn is_open(&self, id: &str) -> bool {
@@ -233,242 +212,4 @@ enum QuestionStep {
     Gone,
     Next(PressResponse),
     All(Vec<(String, Vec<String>)>),
-}
-
-/// Whether other nodes may know the question of a button.
-pub(super) enum OtherNodes {
-    SingleNode,
-    /// Other nodes may know the question. The function passes the press on to them. If none of them
-    /// answers, this node does.
-    Forward(Box<dyn FnOnce() + Send>),
-    /// Another node passed the press on to this node. If no other node answers, that node does.
-    Forwarded,
-}
-
-/// Answers presses of buttons.
-#[derive(Clone)]
-pub(super) struct PressHandler {
-    pub(super) api: Api,
-    pub(super) identity: Arc<Identity>,
-    pub(super) asks: Arc<QuestionBoard>,
-    pub(super) questions: Arc<Questions>,
-    pub(super) recovery: Recovery,
-    pub(super) wait_choices: WaitChoices,
-    pub(super) turns: Turns,
-    pub(super) accept: Option<OfferHandler>,
-    pub(super) mutes: WarningMutes,
-}
-
-impl PressHandler {
-    /// Answers a press within Discord's three seconds.
-    pub(super) async fn answer(&self, press: Press, elsewhere: OtherNodes) {
-        let (mut reaction, known) = self.response(&press).await;
-        let may_be_answered = match elsewhere {
-            OtherNodes::Forwarded if !known => return,
-            OtherNodes::Forward(pass_on) if !known => {
-                pass_on();
-                tokio::time::sleep(OTHERS_GRACE).await;
-                // The turn may have been resumed here in the meantime.
-                (reaction, _) = self.response(&press).await;
-                true
-            }
-            _ => false,
-        };
-        self.respond(&press, reaction, may_be_answered).await;
-    }
-
-    /// Carries out a press. The flag is `false` if this node does not know the subject of the
-    /// button.
-    async fn response(&self, press: &Press) -> (PressResponse, bool) {
-        let button = &press.custom_id;
-        match (offers::offer_of(button), stop_button::event_of(button)) {
-            (Some(id), _) => self.press_offer(id, press).await,
-            (_, Some(event)) => (self.stop(event, press).await, true),
-            _ => {
-                let known = self.asks.knows(button);
-                (self.choice_response(press), known)
-            }
-        }
-    }
-
-    /// Sends a response to Discord. `may_be_answered` means that another node may have sent one
-    /// before.
-    async fn respond(&self, press: &Press, reaction: PressResponse, may_be_answered: bool) {
-        let (interaction, token) = (press.interaction, press.token.as_str());
-        let no_mentions = json!({"parse": []});
-        let (body, note) = match reaction {
-            PressResponse::Accept => (json!({"type": 6}), None),
-            PressResponse::Show(content, rows) => (
-                json!({"type": 7, "data": {"content": content, "components": rows, "allowed_mentions": no_mentions}}),
-                None,
-            ),
-            PressResponse::Close(content, note) => (
-                json!({"type": 7, "data": {"content": content, "components": [], "allowed_mentions": no_mentions}}),
-                Some(note),
-            ),
-            PressResponse::Window(window) => (json!({"type": 9, "data": window}), None),
-            PressResponse::Private(text) => (
-                json!({"type": 4, "data": {"content": text, "flags": 64, "allowed_mentions": no_mentions}}),
-                None,
-            ),
-        };
-        match self
-            .api
-            .first_callback((interaction, token), body, may_be_answered, ACK_TIMEOUTS)
-            .await
-        {
-            Ok(false) if may_be_answered => return,
-            Ok(_) => {}
-            Err(error) => {
-                warn!(interaction, %error, "cannot answer the press of a button in time");
-                return;
-            }
-        }
-        if let Some(note) = note
-            && let Err(error) = self
-                .api
-                .follow_up_privately(
-                    self.identity.application,
-                    interaction,
-                    token,
-                    &note,
-                    NOTE_TIMEOUTS,
-                )
-                .await
-        {
-            debug!(interaction, %error, "cannot report that a question is no longer open");
-        }
-    }
-
-    fn choice_response(&self, press: &Press) -> PressResponse {
-        let Some((id, choice)) = PressChoice::read(&press.custom_id) else {
-            return PressResponse::Private("I do not know this button any more.".to_owned());
-        };
-        let person = self.person(press);
-        let refused = |refusal: AnswerRefusal| match refusal {
-            AnswerRefusal::Gone => self.asks.closed_response(id, press.content.as_deref()),
-            other => PressResponse::Private(other.to_string()),
-        };
-        if self.asks.is_resuming(id) {
-            return PressResponse::Private(resumed::RESUMING_TEXT.to_owned());
-        }
-        // Checked first, so that people who may not answer cannot open the window or answer a part.
-        if let Err(refusal) = self.questions.may_answer(id, &person) {
-            return refused(refusal);
-        }
-        let words = press.text.clone();
-        let decision = match (choice, words) {
-            (PressChoice::Allow, _) => AskDecision::AllowOnce,
-            (PressChoice::Always, _) => AskDecision::AllowAlways,
-            (PressChoice::Deny, _) if self.asks.is_list(id) => AskDecision::Declined,
-            (PressChoice::Deny, _) => AskDecision::Deny(None),
-            (PressChoice::AgentOption(at), _) => match self
-                .asks
-                .question(id)
-                .and_then(|question| Some(question.options.get(at)?.id.clone()))
-            {
-                Some(option) => AskDecision::Chosen(option),
-                None => return self.asks.closed_response(id, press.content.as_deref()),
-            },
-            (PressChoice::Change, Some(input)) => AskDecision::AllowChanged(input),
-            (PressChoice::Skip(step), _) => match self.asks.answer_step(id, step, |_| vec![]) {
-                QuestionStep::All(answers) => AskDecision::Answers(answers),
-                QuestionStep::Next(reaction) => return reaction,
-                QuestionStep::Gone => {
-                    return self.asks.closed_response(id, press.content.as_deref());
-                }
-            },
-            (PressChoice::Stop, _) => AskDecision::DenyAndStop,
-            (PressChoice::DenyWithReason, Some(words)) => AskDecision::Deny(Some(words)),
-            (PressChoice::DenyWithReason | PressChoice::Change | PressChoice::Write(_), None) => {
-                return self.asks.question(id).map_or_else(
-                    || self.asks.closed_response(id, press.content.as_deref()),
-                    |question| PressResponse::Window(layout::modal(&question, choice)),
-                );
-            }
-            (PressChoice::Write(step), Some(words)) => {
-                match self.asks.answer_step(id, step, |_| vec![words]) {
-                    QuestionStep::All(answers) => AskDecision::Answers(answers),
-                    QuestionStep::Next(reaction) => return reaction,
-                    QuestionStep::Gone => {
-                        return self.asks.closed_response(id, press.content.as_deref());
-                    }
-                }
-            }
-            (PressChoice::Option(step, _) | PressChoice::Menu(step), _) => {
-                let chosen: Vec<usize> = match choice {
-                    PressChoice::Option(_, at) => vec![at],
-                    _ => press.values.iter().filter_map(|value| value.parse().ok()).collect(),
-                };
-                let values = |asked: &aetheel_model::agent::Question| {
-                    chosen
-                        .iter()
-                        .filter_map(|at| asked.options.get(*at).map(|option| option.id.clone()))
-                        .collect()
-                };
-                match self.asks.answer_step(id, step, values) {
-                    QuestionStep::All(answers) => AskDecision::Answers(answers),
-                    QuestionStep::Next(reaction) => return reaction,
-                    QuestionStep::Gone => {
-                        return self.asks.closed_response(id, press.content.as_deref());
-                    }
-                }
-            }
-        };
-        match self.questions.answer(id, &person, decision) {
-            Ok(()) => PressResponse::Accept,
-            Err(refusal) => refused(refusal),
-        }
-    }
-
-    /// Stops a turn. The button is removed when the answer of the turn is shown. If the turn is not
-    /// running, this removes the button.
-    async fn stop(&self, event: u64, press: &Press) -> PressResponse {
-        if !self.admits(press) {
-            return PressResponse::Private("You may not use me here.".to_owned());
-        }
-        let Some(channel) = press.channel else {
-            return PressResponse::Private(stop_button::NOT_RUNNING.to_owned());
-        };
-        if self.turns.stop_turn(&ids::lane(channel), event).await {
-            info!(event, channel, user = press.user.id, "a person stopped a turn by its button");
-            AuditEntry::new(AuditKind::TurnStopped)
-                .by(Some(UserId::discord(press.user.id)), Some(press.user.display_name()))
-                .in_lane(&ids::lane(channel))
-                .with("event", event)
-                .with("running", "yes")
-                .note();
-            return PressResponse::Accept;
-        }
-        PressResponse::Close(
-            press.content.clone().unwrap_or_default(),
-            stop_button::NOT_RUNNING.to_owned(),
-        )
-    }
-
-    /// Returns whether the person may use the bot in the channel.
-    fn admits(&self, press: &Press) -> bool {
-        press.channel.is_some_and(|channel| {
-            let asker = Asker {
-                user: press.user.id,
-                roles: press.roles.clone(),
-                channel,
-                parent: press.parent,
-                guild: press.guild,
-                owner: self.identity.owners.contains(&press.user.id),
-            };
-            self.identity.admit(&asker).is_ok()
-        })
-    }
-
-    fn person(&self, press: &Press) -> Person {
-        let name = short_line(press.nick.as_deref().unwrap_or(press.user.display_name()), 64);
-        let roles = ids::roles_with_everyone(&press.roles, press.guild);
-        Person::User {
-            id: UserId::discord(press.user.id),
-            roles,
-            owner: self.identity.owners.contains(&press.user.id),
-            name,
-        }
-    }
 }

@@ -8,14 +8,13 @@ use serde_json::{Value, json};
 use super::PressHandler;
 use super::press::{Press, PressResponse};
 use crate::api::MAX_MESSAGE_CHARS;
+use crate::button::{Button, ButtonStyle, row};
 use crate::text::markdown::escape;
 use aetheel_dispatch::{Offer, OfferEffect, OfferRefusal, Person};
 use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::id::ChannelId;
 use aetheel_model::plain::short_line;
 
-/// The beginning of the id of an offer's button.
-pub(crate) const PREFIX: &str = "again:";
 /// The line below a failure whose reply was delivered.
 pub(crate) const DELIVERED: &str = "-# 📬";
 
@@ -131,14 +130,9 @@ fn note_press(id: &str, person: &Person, press: &Press, refusal: Option<&OfferRe
 
 /// Returns the buttons of offers, or `null` for an empty list.
 pub(crate) fn rows(offers: &[Offer]) -> Value {
-    let button = |offer: &Offer| json!({"type": 2, "style": 1, "label": short_line(&offer.label, 80), "custom_id": format!("{PREFIX}{}", offer.id)});
+    let button = |offer: &Offer| Button::Offer(&offer.id).show(&offer.label, ButtonStyle::Blue);
     let buttons: Vec<Value> = offers.iter().map(button).collect();
-    if buttons.is_empty() { Value::Null } else { json!([{"type": 1, "components": buttons}]) }
-}
-
-/// Returns the id of a button's offer, or `None` if it is another button.
-pub(crate) fn offer_of(custom_id: &str) -> Option<&str> {
-    custom_id.strip_prefix(PREFIX)
+    if buttons.is_empty() { Value::Null } else { json!([row(buttons)]) }
 }
 
 /// Returns the text of a message whose offer was accepted.

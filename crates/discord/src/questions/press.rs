@@ -1,4 +1,4 @@
-//! A button, menu or modal window that a person used, and the choice that it stands for.
+//! A button, menu or modal window that a person used.
 
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -18,76 +18,6 @@ pub(super) enum PressResponse {
     Window(Value),
     /// Shows a text that only the person who pressed can see.
     Private(String),
-}
-
-/// A choice in a question. The id of a button contains only this and the id of the question,
-/// because Discord limits its length.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PressChoice {
-    Allow,
-    Always,
-    Deny,
-    /// Deny, with a reason for the agent.
-    DenyWithReason,
-    Stop,
-    /// An option that the agent itself offers.
-    AgentOption(usize),
-    /// Allow, with a changed input.
-    Change,
-    /// Skip a question of the list, which is optional.
-    Skip(usize),
-    /// An option of a question of the list.
-    Option(usize, usize),
-    /// Options of a question's menu.
-    Menu(usize),
-    /// A written answer to a question of the list.
-    Write(usize),
-}
-
-impl PressChoice {
-    /// Returns the id of the choice's button, at most 100 characters.
-    pub(super) fn custom_id(self, question: &str) -> String {
-        match self {
-            Self::Allow => format!("ask:{question}:allow"),
-            Self::Always => format!("ask:{question}:always"),
-            Self::Deny => format!("ask:{question}:deny"),
-            Self::DenyWithReason => format!("ask:{question}:why"),
-            Self::Stop => format!("ask:{question}:stop"),
-            Self::AgentOption(at) => format!("ask:{question}:a{at}"),
-            Self::Change => format!("ask:{question}:change"),
-            Self::Skip(step) => format!("ask:{question}:s{step}"),
-            Self::Option(step, at) => format!("ask:{question}:o{step}.{at}"),
-            Self::Menu(step) => format!("ask:{question}:m{step}"),
-            Self::Write(step) => format!("ask:{question}:w{step}"),
-        }
-    }
-
-    /// Parses an id into the question and the choice.
-    pub(super) fn read(custom_id: &str) -> Option<(&str, Self)> {
-        let (question, choice) = custom_id.strip_prefix("ask:")?.split_once(':')?;
-        let number =
-            |prefix: char| choice.strip_prefix(prefix).and_then(|number| number.parse().ok());
-        let choice = match choice {
-            "allow" => Self::Allow,
-            "always" => Self::Always,
-            "deny" => Self::Deny,
-            "why" => Self::DenyWithReason,
-            "stop" => Self::Stop,
-            "change" => Self::Change,
-            _ => match choice.strip_prefix('o').and_then(|option| option.split_once('.')) {
-                Some((step, at)) => Self::Option(step.parse().ok()?, at.parse().ok()?),
-                None => [
-                    ('m', Self::Menu as fn(usize) -> Self),
-                    ('w', Self::Write),
-                    ('s', Self::Skip),
-                    ('a', Self::AgentOption),
-                ]
-                .into_iter()
-                .find_map(|(prefix, choice)| number(prefix).map(choice))?,
-            },
-        };
-        Some((question, choice))
-    }
 }
 
 /// The use of a button, menu or modal window. Has no `Debug`, so that the token is never logged.
@@ -153,42 +83,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn a_choice_reads_back_from_its_button() {
-        use PressChoice::{
-            AgentOption, Allow, Always, Change, Deny, DenyWithReason, Menu, Option, Skip, Stop,
-            Write,
-        };
-        for choice in [
-            Allow,
-            Always,
-            Deny,
-            DenyWithReason,
-            Stop,
-            Change,
-            AgentOption(3),
-            Skip(1),
-            Option(3, 24),
-            Menu(0),
-            Write(12),
-        ] {
-            assert_eq!(PressChoice::read(&choice.custom_id("0a1b")), Some(("0a1b", choice)));
-        }
-        for other in [
-            "",
-            "ask:",
-            "ask:x",
-            "ask:x:",
-            "ask:x:o1",
-            "ask:x:o1.",
-            "ask:x:m",
-            "ask:x:mm",
-            "page:2:allow",
-        ] {
-            assert_eq!(PressChoice::read(other), None, "{other}");
-        }
-    }
 
     #[test]
     fn a_window_in_a_direct_message_is_read() {

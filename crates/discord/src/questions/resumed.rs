@@ -9,7 +9,9 @@ use tracing::warn;
 
 use super::{MessageLocation, QuestionBoard, layout};
 use crate::api::Api;
+use crate::api::endpoints::Endpoint;
 use crate::rest::{RestError, Timeouts};
+use crate::wire::Message;
 use aetheel_dispatch::OpenQuestion;
 
 /// How long a written answer waits until its turn is resumed, and how often that is checked.
@@ -67,11 +69,12 @@ impl QuestionBoard {
         timeouts: Timeouts,
     ) {
         let MessageLocation { channel, message } = at;
-        let content = match api.message(channel, message, timeouts).await {
-            Ok(found) => layout::stale_text(&found.content, true),
-            Err(error) if error.is_gone() => return self.notes.question_closed(id),
-            Err(_) => layout::stale_text("", true),
-        };
+        let content =
+            match api.get::<Message>(Endpoint::Message { channel, message }, timeouts).await {
+                Ok(found) => layout::stale_text(&found.content, true),
+                Err(error) if error.is_gone() => return self.notes.question_closed(id),
+                Err(_) => layout::stale_text("", true),
+            };
         match api.edit_with(channel, message, &content, &json!([]), timeouts).await {
             Err(error) if !error.is_forbidden() => {
                 warn!(question = id, channel, %error, "cannot close a question of an earlier run");
@@ -90,7 +93,7 @@ pub(crate) async fn take_over(
     timeouts: Timeouts,
 ) -> Result<bool, RestError> {
     let content = layout::pieces(question, 0).pop().unwrap_or_default();
-    match api.message(channel, message, timeouts).await {
+    match api.get::<Message>(Endpoint::Message { channel, message }, timeouts).await {
         Ok(found) if found.content.trim() == content.trim() => return Ok(true),
         Err(error) if error.is_gone() => return Ok(false),
         // A message that cannot be read may still be editable.

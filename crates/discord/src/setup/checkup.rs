@@ -186,11 +186,11 @@ impl Checkup {
                 StartError::Unreachable { base: options.api_base.clone(), why: other.to_string() }
             }
         };
-        let me: AccountDetails = self.get(Endpoint::Me).await.map_err(refused)?;
+        let me: AccountDetails = self.get(Endpoint::Me {}).await.map_err(refused)?;
         let application: ApplicationDetails =
-            self.get(Endpoint::Application).await.map_err(refused)?;
-        let gateway: GatewayDetails = self.get(Endpoint::Gateway).await.map_err(refused)?;
-        let servers: Vec<Server> = self.get(Endpoint::Guilds).await.map_err(refused)?;
+            self.get(Endpoint::Application {}).await.map_err(refused)?;
+        let gateway: GatewayDetails = self.get(Endpoint::Gateway {}).await.map_err(refused)?;
+        let servers: Vec<Server> = self.get(Endpoint::Guilds {}).await.map_err(refused)?;
         let limit = gateway.session_start_limit;
         Ok(BotProfile {
             name: me.username,
@@ -213,7 +213,7 @@ impl Checkup {
     /// [`RestError`] if Discord did not answer.
     pub async fn user(&self, user: UserId) -> Result<Option<String>, RestError> {
         let Some(user) = user.as_discord() else { return Ok(None) };
-        match self.get::<AccountDetails>(Endpoint::User(user)).await {
+        match self.get::<AccountDetails>(Endpoint::User { user }).await {
             Ok(user) => Ok(Some(user.username)),
             Err(error) if error.is_gone() => Ok(None),
             Err(error) => Err(error),
@@ -244,7 +244,7 @@ impl Checkup {
         id: u64,
         bot: u64,
     ) -> Result<(String, MissingPermissions), RestError> {
-        let channel: ChannelDetails = self.get(Endpoint::Channel(id)).await?;
+        let channel: ChannelDetails = self.get(Endpoint::Channel { channel: id }).await?;
         let name = channel.name.clone().unwrap_or_else(|| "direct messages".to_owned());
         // Direct messages have no permissions.
         let Some(guild_id) = channel.guild_id else {
@@ -253,9 +253,10 @@ impl Checkup {
         // Announcement, public and private threads.
         let thread = matches!(channel.kind, 10..=12);
         let overwrites = match channel.parent_id.filter(|_| thread) {
-            Some(parent) => {
-                self.get::<ChannelDetails>(Endpoint::Channel(parent)).await?.overwrites()
-            }
+            Some(parent) => self
+                .get::<ChannelDetails>(Endpoint::Channel { channel: parent })
+                .await?
+                .overwrites(),
             None => channel.overwrites(),
         };
         let guild = self.guild(guild_id, bot).await?;
@@ -266,7 +267,7 @@ impl Checkup {
         if let Some(known) = self.guilds.get(&id) {
             return Ok(known.clone());
         }
-        let wire: GuildDetails = self.get(Endpoint::Guild(id)).await?;
+        let wire: GuildDetails = self.get(Endpoint::Guild { guild: id }).await?;
         let member: MemberDetails = self.get(Endpoint::Member { guild: id, user: bot }).await?;
         let standing = GuildMembership {
             user: bot,

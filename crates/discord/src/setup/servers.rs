@@ -10,7 +10,7 @@ use crate::rest::Timeouts;
 
 /// Warns if the bot is in no server, because the operator has not opened the link that invites it.
 pub(crate) async fn warn_without_any(api: &Api, application: u64, timeouts: Timeouts) {
-    match api.get::<Vec<Value>>(Endpoint::Guilds, timeouts).await {
+    match api.get::<Vec<Value>>(Endpoint::Guilds {}, timeouts).await {
         Ok(servers) if servers.is_empty() => {
             let invite = checkup::invite_url(application);
             warn!(invite, "the bot is in no server; open this link to invite it");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::questions::stop_button;
+use crate::button::{Button, ButtonStyle, row};
 
 /// Label of the disabled button below a message while the next one does not exist.
 const MORE: &str = "⏳ The rest follows";
@@ -23,9 +23,14 @@ impl SlotButtons {
     pub(super) fn rows(self, stop_event: Option<u64>) -> Value {
         match (self, stop_event) {
             (Self::More, _) => {
-                json!([{"type": 1, "components": [{"type": 2, "style": 2, "label": MORE, "custom_id": "more", "disabled": true}]}])
+                let button = json!({"type": 2, "style": 2, "label": MORE, "custom_id": "more", "disabled": true});
+                json!([row(vec![button])])
             }
-            (Self::Stop, Some(event)) => stop_button::row(event),
+            (Self::Stop, Some(event)) => {
+                let mut button = Button::Stop(event).show("Stop", ButtonStyle::Grey);
+                button["emoji"] = json!({"name": "⏹️"});
+                json!([row(vec![button])])
+            }
             _ => json!([]),
         }
     }

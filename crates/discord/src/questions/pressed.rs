@@ -1,0 +1,267 @@
+//! Answers the buttons, menus and modal windows below questions and offers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tracing::{debug, info, warn};
+
+use super::press::PressResponse;
+use super::{OfferHandler, Press};
+use super::{QuestionBoard, QuestionStep};
+use super::{layout, resumed};
+use crate::access::asker::Asker;
+use crate::access::identity::Identity;
+use crate::api::Api;
+use crate::button::{AskChoice, Button};
+use crate::ids;
+use crate::rest::Timeouts;
+use aetheel_dispatch::{
+    AnswerRefusal, Person, Questions, Recovery, Turns, WaitChoices, WarningMutes,
+};
+use aetheel_model::agent::AskDecision;
+use aetheel_model::audit::{AuditEntry, AuditKind};
+use aetheel_model::id::UserId;
+use aetheel_model::plain::short_line;
+
+/// Whether other nodes may know the question of a button.
+pub(crate) enum OtherNodes {
+    SingleNode,
+    /// Other nodes may know the question. The function passes the press on to them. If none of them
+    /// answers, this node does.
+    Forward(Box<dyn FnOnce() + Send>),
+    /// Another node passed the press on to this node. If no other node answers, that node does.
+    Forwarded,
+}
+
+/// Answers presses of buttons.
+#[derive(Clone)]
+pub(crate) struct PressHandler {
+    pub(crate) api: Api,
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) asks: Arc<QuestionBoard>,
+    pub(crate) questions: Arc<Questions>,
+    pub(crate) recovery: Recovery,
+    pub(crate) wait_choices: WaitChoices,
+    pub(crate) turns: Turns,
+    pub(crate) accept: Option<OfferHandler>,
+    pub(crate) mutes: WarningMutes,
+}
+
+impl PressHandler {
+    /// Answers a press within Discord's three seconds.
+    pub(crate) async fn answer(&self, press: Press, elsewhere: OtherNodes) {
+        let (mut reaction, known) = self.response(&press).await;
+        let may_be_answered = match elsewhere {
+            OtherNodes::Forwarded if !known => return,
+            OtherNodes::Forward(pass_on) if !known => {
+                pass_on();
+                tokio::time::sleep(OTHERS_GRACE).await;
+                // The turn may have been resumed here in the meantime.
+                (reaction, _) = self.response(&press).await;
+                true
+            }
+            _ => false,
+        };
+        self.respond(&press, reaction, may_be_answered).await;
+    }
+
+    /// Carries out a press. The flag is `false` if this node does not know the subject of the
+    /// button.
+    async fn response(&self, press: &Press) -> (PressResponse, bool) {
+        match Button::read(&press.custom_id) {
+            Some(Button::Offer(id)) => self.press_offer(id, press).await,
+            Some(Button::Stop(event)) => (self.stop(event, press).await, true),
+            Some(Button::Ask(id, choice)) => {
+                let known = self.asks.knows(id);
+                (self.choice_response(id, choice, press), known)
+            }
+            _ => (PressResponse::Private("I do not know this button any more.".to_owned()), true),
+        }
+    }
+
+    /// Sends a response to Discord. `may_be_answered` means that another node may have sent one
+    /// before.
+    async fn respond(&self, press: &Press, reaction: PressResponse, may_be_answered: bool) {
+        let (interaction, token) = (press.interaction, press.token.as_str());
+        let no_mentions = json!({"parse": []});
+        let (body, note) = match reaction {
+            PressResponse::Accept => (json!({"type": 6}), None),
+            PressResponse::Show(content, rows) => (
+                json!({"type": 7, "data": {"content": content, "components": rows, "allowed_mentions": no_mentions}}),
+                None,
+            ),
+            PressResponse::Close(content, note) => (
+                json!({"type": 7, "data": {"content": content, "components": [], "allowed_mentions": no_mentions}}),
+                Some(note),
+            ),
+            PressResponse::Window(window) => (json!({"type": 9, "data": window}), None),
+            PressResponse::Private(text) => (
+                json!({"type": 4, "data": {"content": text, "flags": 64, "allowed_mentions": no_mentions}}),
+                None,
+            ),
+        };
+        match self
+            .api
+            .first_callback((interaction, token), body, may_be_answered, ACK_TIMEOUTS)
+            .await
+        {
+            Ok(false) if may_be_answered => return,
+            Ok(_) => {}
+            Err(error) => {
+                warn!(interaction, %error, "cannot answer the press of a button in time");
+                return;
+            }
+        }
+        if let Some(note) = note
+            && let Err(error) = self
+                .api
+                .follow_up_privately(
+                    self.identity.application,
+                    interaction,
+                    token,
+                    &note,
+                    NOTE_TIMEOUTS,
+                )
+                .await
+        {
+            debug!(interaction, %error, "cannot report that a question is no longer open");
+        }
+    }
+
+    fn choice_response(&self, id: &str, choice: AskChoice, press: &Press) -> PressResponse {
+        let person = self.person(press);
+        let refused = |refusal: AnswerRefusal| match refusal {
+            AnswerRefusal::Gone => self.asks.closed_response(id, press.content.as_deref()),
+            other => PressResponse::Private(other.to_string()),
+        };
+        if self.asks.is_resuming(id) {
+            return PressResponse::Private(resumed::RESUMING_TEXT.to_owned());
+        }
+        // Checked first, so that people who may not answer cannot open the window or answer a part.
+        if let Err(refusal) = self.questions.may_answer(id, &person) {
+            return refused(refusal);
+        }
+        let words = press.text.clone();
+        let decision = match (choice, words) {
+            (AskChoice::Allow, _) => AskDecision::AllowOnce,
+            (AskChoice::Always, _) => AskDecision::AllowAlways,
+            (AskChoice::Deny, _) if self.asks.is_list(id) => AskDecision::Declined,
+            (AskChoice::Deny, _) => AskDecision::Deny(None),
+            (AskChoice::AgentOption(at), _) => match self
+                .asks
+                .question(id)
+                .and_then(|question| Some(question.options.get(at)?.id.clone()))
+            {
+                Some(option) => AskDecision::Chosen(option),
+                None => return self.asks.closed_response(id, press.content.as_deref()),
+            },
+            (AskChoice::Change, Some(input)) => AskDecision::AllowChanged(input),
+            (AskChoice::Skip(step), _) => match self.asks.answer_step(id, step, |_| vec![]) {
+                QuestionStep::All(answers) => AskDecision::Answers(answers),
+                QuestionStep::Next(reaction) => return reaction,
+                QuestionStep::Gone => {
+                    return self.asks.closed_response(id, press.content.as_deref());
+                }
+            },
+            (AskChoice::Stop, _) => AskDecision::DenyAndStop,
+            (AskChoice::DenyWithReason, Some(words)) => AskDecision::Deny(Some(words)),
+            (AskChoice::DenyWithReason | AskChoice::Change | AskChoice::Write(_), None) => {
+                return self.asks.question(id).map_or_else(
+                    || self.asks.closed_response(id, press.content.as_deref()),
+                    |question| PressResponse::Window(layout::modal(&question, choice)),
+                );
+            }
+            (AskChoice::Write(step), Some(words)) => {
+                match self.asks.answer_step(id, step, |_| vec![words]) {
+                    QuestionStep::All(answers) => AskDecision::Answers(answers),
+                    QuestionStep::Next(reaction) => return reaction,
+                    QuestionStep::Gone => {
+                        return self.asks.closed_response(id, press.content.as_deref());
+                    }
+                }
+            }
+            (AskChoice::Option(step, _) | AskChoice::Menu(step), _) => {
+                let chosen: Vec<usize> = match choice {
+                    AskChoice::Option(_, at) => vec![at],
+                    _ => press.values.iter().filter_map(|value| value.parse().ok()).collect(),
+                };
+                let values = |asked: &aetheel_model::agent::Question| {
+                    chosen
+                        .iter()
+                        .filter_map(|at| asked.options.get(*at).map(|option| option.id.clone()))
+                        .collect()
+                };
+                match self.asks.answer_step(id, step, values) {
+                    QuestionStep::All(answers) => AskDecision::Answers(answers),
+                    QuestionStep::Next(reaction) => return reaction,
+                    QuestionStep::Gone => {
+                        return self.asks.closed_response(id, press.content.as_deref());
+                    }
+                }
+            }
+        };
+        match self.questions.answer(id, &person, decision) {
+            Ok(()) => PressResponse::Accept,
+            Err(refusal) => refused(refusal),
+        }
+    }
+
+    /// Stops a turn. The button is removed when the answer of the turn is shown. If the turn is not
+    /// running, this removes the button.
+    async fn stop(&self, event: u64, press: &Press) -> PressResponse {
+        if !self.admits(press) {
+            return PressResponse::Private("You may not use me here.".to_owned());
+        }
+        let Some(channel) = press.channel else {
+            return PressResponse::Private(NOT_RUNNING.to_owned());
+        };
+        if self.turns.stop_turn(&ids::lane(channel), event).await {
+            info!(event, channel, user = press.user.id, "a person stopped a turn by its button");
+            AuditEntry::new(AuditKind::TurnStopped)
+                .by(Some(UserId::discord(press.user.id)), Some(press.user.display_name()))
+                .in_lane(&ids::lane(channel))
+                .with("event", event)
+                .with("running", "yes")
+                .note();
+            return PressResponse::Accept;
+        }
+        PressResponse::Close(press.content.clone().unwrap_or_default(), NOT_RUNNING.to_owned())
+    }
+
+    /// Returns whether the person may use the bot in the channel.
+    pub(super) fn admits(&self, press: &Press) -> bool {
+        press.channel.is_some_and(|channel| {
+            let asker = Asker {
+                user: press.user.id,
+                roles: press.roles.clone(),
+                channel,
+                parent: press.parent,
+                guild: press.guild,
+                owner: self.identity.owners.contains(&press.user.id),
+            };
+            self.identity.admit(&asker).is_ok()
+        })
+    }
+
+    pub(super) fn person(&self, press: &Press) -> Person {
+        let name = short_line(press.nick.as_deref().unwrap_or(press.user.display_name()), 64);
+        let roles = ids::roles_with_everyone(&press.roles, press.guild);
+        Person::User {
+            id: UserId::discord(press.user.id),
+            roles,
+            owner: self.identity.owners.contains(&press.user.id),
+            name,
+        }
+    }
+}
+
+/// Time limits of the acknowledgement of an interaction, for which Discord waits three seconds.
+const ACK_TIMEOUTS: Timeouts =
+    Timeouts::new(Duration::from_millis(1_500), Duration::from_millis(2_800));
+/// The reply to a press of the stop button that comes too late.
+const NOT_RUNNING: &str = "This is not running any more.";
+/// Time limits of a private message after the acknowledgement.
+const NOTE_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(5), Duration::from_secs(15));
+/// How long other nodes may take to answer a press of a button that this node does not know.
+const OTHERS_GRACE: Duration = Duration::from_secs(1);
