@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::version::{missing_version, untested_version, version_in};
 use aetheel_model::agent::descriptor::{Credential, Feature};
 use aetheel_model::agent::{AllowedTools, Descriptor, Mode};
 use aetheel_model::finding::{Finding, FindingLevel};
@@ -365,39 +366,8 @@ fn ignored_settings(
     warnings
 }
 
-fn warning(message: String) -> Finding {
+pub(super) fn warning(message: String) -> Finding {
     Finding::warning("agent", message)
-}
-
-/// Returns a warning if an agent printed no version, so that its compatibility is unknown.
-fn missing_version(descriptor: &Descriptor, version: Option<&str>) -> Option<Finding> {
-    (version.is_none() && !descriptor.understands.is_empty()).then(|| {
-        warning(format!(
-            "the agent of backend `{}` reports no version number: it is unknown whether it is one that the backend was made for ({})",
-            descriptor.name,
-            descriptor.understands.join(" or ")
-        ))
-    })
-}
-
-/// Returns a warning if the backend was not made for the installed version.
-fn untested_version(descriptor: &Descriptor, version: Option<&str>) -> Option<Finding> {
-    let installed = version?;
-    (descriptor.fits(installed) == Some(false)).then(|| {
-        warning(format!(
-            "backend `{}` was made for agent versions {}, installed is {installed}; if answers are lost, look for a newer backend",
-            descriptor.name,
-            descriptor.understands.join(" or ")
-        ))
-    })
-}
-
-/// Finds the first `number.number…` in a program's output.
-fn version_in(said: &str) -> Option<String> {
-    let said = said.split(|c: char| c.is_whitespace() || "(),/@".contains(c));
-    said.map(|word| word.trim_start_matches('v'))
-        .find(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.'))
-        .map(|word| word.chars().take_while(char::is_ascii_graphic).take(64).collect())
 }
 
 #[cfg(test)]

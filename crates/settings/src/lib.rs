@@ -4,6 +4,7 @@
 //! A setting is one row of a `settings!` table: its field, variable, default, reader and meaning.
 //! [`VARIABLES`] has the rows of all tables; a test compares `docs/configuration.md` with it.
 
+mod folders;
 mod groups;
 mod reader;
 mod runs;
@@ -16,6 +17,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use self::folders::{cache_dir, config_dir};
 use aetheel_model::access::AllowLists;
 use aetheel_model::agent::{AllowedTools, Mode, Safety};
 use aetheel_model::choice::{BusyPolicy, CollisionMode, FooterPart, LogFormat, SandboxMode, Trust};
@@ -334,23 +336,6 @@ pub const AUTO: &str = "auto";
 
 /// Maximum length of a second name of a command, so that Discord accepts it with `-reset`.
 const MAX_ALIAS: usize = 26;
-
-/// Returns the folder of compiled backends, for commands that need no other setting.
-#[must_use]
-pub fn cache_dir(variable: impl Fn(&str) -> Option<String>) -> PathBuf {
-    folder("CACHE_DIR", &variable)
-}
-
-/// Returns the folder of markdown files, for commands that need no other setting.
-#[must_use]
-pub fn config_dir(variable: impl Fn(&str) -> Option<String>) -> PathBuf {
-    folder("CONFIG_DIR", &variable)
-}
-
-fn folder(name: &str, variable: &dyn Fn(&str) -> Option<String>) -> PathBuf {
-    let row = VARIABLES.iter().find(|row| row.name == name);
-    row.map(|row| VariableReader::new(variable).path(row)).unwrap_or_default()
-}
 
 const PERMISSION_MODES: [(&str, Safety); 4] = [
     ("bypassPermissions", Safety::Danger),

@@ -5,7 +5,8 @@
 
 use std::sync::Arc;
 
-use super::restart::{ImportedEvents, Recovery};
+use super::imported::ImportedEvents;
+use super::restart::Recovery;
 use crate::Shared;
 use crate::outlet::messages::PromptRefusal;
 use aetheel_model::event::{Lane, Sequence};

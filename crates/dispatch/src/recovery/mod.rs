@@ -5,6 +5,7 @@
 //! backend could read, and [`redeliver`] reads and delivers them later.
 
 pub(crate) mod import;
+pub(crate) mod imported;
 pub(crate) mod offer;
 pub(crate) mod redeliver;
 pub(crate) mod restart;

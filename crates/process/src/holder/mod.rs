@@ -24,6 +24,7 @@ mod program;
 mod protocol;
 mod retire;
 mod serve;
+mod session;
 mod socket;
 mod spool;
 mod start;

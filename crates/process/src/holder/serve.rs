@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,21 +17,22 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::client::{self, RefusedClient};
-use super::held_process::{AdoptError, HeldProcess, OutputListener};
+use super::held_process::HeldProcess;
 use super::held_runs::HeldRuns;
 use super::hold_options::HoldOptions;
 use super::holder_name;
 use super::outbox::Outbox;
 use super::protocol::{
-    HandshakeRefusal, Hello, HolderAnswer, HolderRequest, MAX_FRAME_BYTES, MAX_HELLO_BYTES,
-    PROTOCOL_VERSION, read_frame,
+    HandshakeRefusal, Hello, HolderAnswer, HolderRequest, MAX_HELLO_BYTES, PROTOCOL_VERSION,
+    read_frame,
 };
+use super::session::GatewaySession;
 use super::socket::{HolderError, HolderSocket};
 use super::wire::WireLaunchError;
+use crate::Custody;
 use crate::tool_relay::ToolRelay;
-use crate::{Custody, Sandbox};
 use aetheel_runtime::lease::Lease;
-use aetheel_turn::{Launch, LaunchError};
+use aetheel_turn::Launch;
 
 /// How long a gateway may take to send its hello after it has connected.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
@@ -71,26 +71,26 @@ pub async fn hold(options: HoldOptions, stop: CancellationToken) -> Result<(), H
     Ok(())
 }
 
-struct Holder {
-    options: HoldOptions,
-    relay: Option<ToolRelay>,
+pub(super) struct Holder {
+    pub(super) options: HoldOptions,
+    pub(super) relay: Option<ToolRelay>,
     /// The key that a gateway must send.
-    key: String,
-    runs: Mutex<HeldRuns>,
+    pub(super) key: String,
+    pub(super) runs: Mutex<HeldRuns>,
     /// The time until which agents may run.
-    lease: Lease,
+    pub(super) lease: Lease,
     /// Notified when a gateway connects or disconnects, a process ends, or the lease changes.
-    changed: Notify,
-    custody: Custody,
+    pub(super) changed: Notify,
+    pub(super) custody: Custody,
     /// When a refused connection was last logged.
-    refusal_logged: Mutex<Option<Instant>>,
-    agents: TaskTracker,
-    gateways: TaskTracker,
+    pub(super) refusal_logged: Mutex<Option<Instant>>,
+    pub(super) agents: TaskTracker,
+    pub(super) gateways: TaskTracker,
     /// Whether the holder is ending, so that no process is started or adopted.
-    ending: AtomicBool,
+    pub(super) ending: AtomicBool,
     /// Whether agents were ended without a gateway, so that output may be lost.
-    ended_agents: AtomicBool,
-    closing: CancellationToken,
+    pub(super) ended_agents: AtomicBool,
+    pub(super) closing: CancellationToken,
 }
 
 impl Holder {
@@ -339,7 +339,7 @@ impl Holder {
         );
     }
 
-    async fn run_process(
+    pub(super) async fn run_process(
         &self,
         held: &Arc<HeldProcess>,
         launch: Launch,
@@ -353,146 +353,5 @@ impl Holder {
             self.runs.lock().remove(held);
         }
         self.changed.notify_one();
-    }
-}
-
-/// The connection of one gateway.
-struct GatewaySession {
-    holder: Arc<Holder>,
-    number: u64,
-    outbox: Arc<Outbox>,
-    /// The processes to which the gateway listens, by stream.
-    streams: HashMap<u64, Arc<HeldProcess>>,
-}
-
-impl Drop for GatewaySession {
-    fn drop(&mut self) {
-        self.streams.values().for_each(|held| held.detach_listener());
-        let mut room = self.holder.runs.lock();
-        room.release_gateway();
-        let (number, agents) = (self.number, room.processes());
-        tracing::info!(number, agents, "holder: the gateway disconnected");
-        drop(room);
-        self.holder.changed.notify_one();
-    }
-}
-
-impl GatewaySession {
-    async fn read_requests(&mut self, reader: &mut BufReader<OwnedReadHalf>) -> io::Result<()> {
-        let mut body = Vec::new();
-        while let Some(kind) = read_frame(reader, &mut body, MAX_FRAME_BYTES).await? {
-            let request = HolderRequest::decode(kind, &body)?;
-            self.serve(request);
-        }
-        Ok(())
-    }
-
-    fn serve(&mut self, request: HolderRequest) {
-        match request {
-            // Without an answer, the gateway treats the holder as lost, and asks the next one.
-            HolderRequest::Launch { .. } | HolderRequest::Adopt { .. }
-                if self.holder.ending.load(Ordering::SeqCst) => {}
-            HolderRequest::Hello(_) => {}
-            HolderRequest::Launch { stream, launch, sandbox } => {
-                self.launch(stream, (*launch).into(), &sandbox.into());
-            }
-            HolderRequest::Adopt { stream, run, proc, lines } => {
-                self.adopt(stream, &run, proc, lines)
-            }
-            HolderRequest::Survivors => {
-                let runs = self.holder.runs.lock().survivors();
-                self.outbox.push(|out| HolderAnswer::Survivors(runs).encode(out));
-            }
-            HolderRequest::Command { stream, number, command } => {
-                if let Some(held) = self.streams.get(&stream) {
-                    held.forward_command(number, command);
-                }
-            }
-            HolderRequest::Recorded { stream, lines } => self.record(stream, lines),
-            HolderRequest::Abandon { stream } => {
-                if let Some(held) = self.streams.remove(&stream) {
-                    held.detach_listener();
-                    held.abandon();
-                    self.holder.runs.lock().remove(&held);
-                }
-            }
-            HolderRequest::SetDeadline(until_ms) => {
-                self.holder.lease.set(until_ms);
-                self.holder.changed.notify_one();
-            }
-            HolderRequest::Keep { run, keepsake } => {
-                self.holder.runs.lock().set_keepsake(run, keepsake)
-            }
-            HolderRequest::End { run } => {
-                let ended = self.holder.runs.lock().remove_run(&run);
-                ended.iter().for_each(|held| held.abandon());
-            }
-        }
-    }
-
-    fn launch(&mut self, stream: u64, launch: Launch, expected: &Sandbox) {
-        let listener = OutputListener { stream, outbox: Arc::clone(&self.outbox) };
-        let name = (launch.run.clone(), launch.proc);
-        if !self.holder.lease.is_valid() {
-            let source = io::Error::other("the gateway's lease has ended");
-            return self.fail(stream, &LaunchError::Start { program: launch.program, source });
-        }
-        let sandbox = self.holder.custody.sandbox();
-        if sandbox.setting() != expected.setting() {
-            let source = io::Error::other(format!(
-                "the holder confines agents with `AGENT_SANDBOX={}`, the gateway expects `{}`; restart the gateway",
-                sandbox.setting(),
-                expected.setting()
-            ));
-            return self.fail(stream, &LaunchError::Start { program: launch.program, source });
-        }
-        let options = &self.holder.options;
-        let (held, waiting) = HeldProcess::new(name, options.limits, &options.state, listener);
-        if !self.holder.runs.lock().insert(&held) {
-            let source = io::Error::other("the run already has a process with this number");
-            self.fail(stream, &LaunchError::Start { program: launch.program, source });
-            return;
-        }
-        self.streams.insert(stream, Arc::clone(&held));
-        let holder = Arc::clone(&self.holder);
-        self.holder.agents.spawn(async move {
-            holder.run_process(&held, launch, waiting).await;
-        });
-    }
-
-    fn adopt(&mut self, stream: u64, run: &str, proc: u32, lines: u64) {
-        let listener = OutputListener { stream, outbox: Arc::clone(&self.outbox) };
-        let found = self.holder.runs.lock().find(run, proc);
-        let adopted = found.ok_or(AdoptError::NoProcess).and_then(|held| {
-            held.attach_listener(listener, lines)?;
-            Ok(held)
-        });
-        match adopted {
-            Ok(held) => {
-                self.streams.insert(stream, held);
-            }
-            Err(error) => {
-                let source = io::Error::other(error);
-                let program = PathBuf::from(format!("process {proc} of run {run}"));
-                self.fail(stream, &LaunchError::Start { program, source });
-            }
-        }
-    }
-
-    fn record(&mut self, stream: u64, lines: u64) {
-        let Some(held) = self.streams.get(&stream) else { return };
-        let over = held.record(lines);
-        let mut room = self.holder.runs.lock();
-        room.reset_adoptions(&held.run);
-        if over {
-            room.remove(held);
-            self.streams.remove(&stream);
-        }
-    }
-
-    fn fail(&self, stream: u64, error: &LaunchError) {
-        self.outbox.push(|out| {
-            HolderAnswer::Failed { stream, failure: WireLaunchError::from(error) }.encode(out)
-        });
     }
 }
