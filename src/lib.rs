@@ -12,7 +12,7 @@
 //! | adapters | `aetheel-wasm` `aetheel-process` `aetheel-discord` `aetheel-console` `aetheel-web` `aetheel-cluster` `aetheel-registry` `aetheel-otel` |
 //! | use cases | `aetheel-dispatch` `aetheel-kit` |
 //! | turns | `aetheel-turn` |
-//! | files | `aetheel-store` |
+//! | files | `aetheel-recording` `aetheel-store` |
 //! | running, settings | `aetheel-runtime` `aetheel-settings` |
 //! | data and rules | `aetheel-model` |
 

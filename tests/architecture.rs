@@ -12,7 +12,7 @@ use aetheel_settings::VARIABLES;
 const LAYERS: [&[&str]; 7] = [
     &["model"],
     &["runtime", "settings"],
-    &["store"],
+    &["recording", "store"],
     &["turn"],
     &["dispatch", "kit"],
     &["cluster", "console", "discord", "otel", "process", "registry", "wasm", "web"],

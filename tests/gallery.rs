@@ -5,9 +5,9 @@ use std::path::Path;
 
 use aetheel_model::agent::{Action, AgentEvent, HostCommand, Input, Pipe};
 use aetheel_model::limits::ResourceLimits;
+use aetheel_recording::replay::{Batches, replay};
+use aetheel_recording::{EntryKind, RecordingEntry};
 use aetheel_turn::Backends as _;
-use aetheel_turn::recording::{EntryKind, RecordingEntry};
-use aetheel_turn::replay::{Batches, replay};
 use aetheel_wasm::{Engine, Registry, RegistryOptions};
 use serde_json::Value;
 

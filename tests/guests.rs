@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use aetheel_model::agent::{Action, HostCommand, Input, Safety, Spawn, StartTurn, TimedInput};
 use aetheel_model::limits::ResourceLimits;
-use aetheel_turn::{Backend, Backends as _};
+use aetheel_recording::Backend;
+use aetheel_turn::Backends as _;
 use aetheel_wasm::{Engine, Registry, RegistryOptions};
 
 use crate::support::built;

@@ -12,7 +12,7 @@ use aetheel_model::choice::BusyPolicy;
 use aetheel_model::limits::ResourceLimits;
 use aetheel_model::queue;
 use aetheel_process::{Custody, Means};
-use aetheel_turn::recording::{ParsedRecording, Recorder};
+use aetheel_recording::{ParsedRecording, Recorder};
 use aetheel_turn::{Backends as _, Launcher};
 use aetheel_wasm::{Engine, LoadReport, Registry, RegistryOptions};
 use tokio::sync::watch;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use aetheel_model::agent::descriptor::StderrNoise;
 use aetheel_model::agent::{Action, Descriptor, Input, TurnOutcome};
-use aetheel_turn::Ending;
+use aetheel_recording::Ending;
 
 use crate::support::recordings::{actions, cases, inputs};
 

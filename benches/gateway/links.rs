@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use aetheel_model::agent::{AgentLine, HostCommand, Input, Pipe, Safety, StartTurn, TimedInput};
 use aetheel_model::limits::ResourceLimits;
-use aetheel_turn::Guest as _;
+use aetheel_recording::Guest as _;
 use aetheel_wasm::Engine;
 
 use crate::{backends, component, cpu, report};

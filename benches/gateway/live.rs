@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use aetheel_model::agent::descriptor::LinkSharing;
-use aetheel_turn::Backend as _;
+use aetheel_recording::Backend as _;
 
 use crate::backends::{BACKENDS, named};
 use crate::talk::{Pool, Talk};

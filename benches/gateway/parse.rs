@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use aetheel_model::agent::{Input, TimedInput};
-use aetheel_turn::Guest as _;
+use aetheel_recording::Guest as _;
 use aetheel_wasm::ComponentBackend;
 
 use crate::backends::{BACKENDS, Measured, load};

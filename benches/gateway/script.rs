@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use aetheel_model::agent::descriptor::LinkSharing;
 use aetheel_model::agent::{Action, AgentEventKind, Chunk, HostCommand, Input, Pipe, StartTurn};
-use aetheel_turn::{Backend as _, Guest as _};
+use aetheel_recording::{Backend as _, Guest as _};
 use aetheel_wasm::ComponentBackend;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -10,10 +10,8 @@ use aetheel_model::fold::Transcript;
 use aetheel_model::id::ChannelId;
 use aetheel_model::redact::Redactor;
 use aetheel_process::{Custody, Means};
-use aetheel_turn::recording::{self, Recorder};
-use aetheel_turn::{
-    Answerer, AskCloseReason, Audience, Ending, Host, Launcher, Links, TurnRequest, run,
-};
+use aetheel_recording::{Ending, Recorder};
+use aetheel_turn::{Answerer, AskCloseReason, Audience, Host, Launcher, Links, TurnRequest, run};
 use aetheel_wasm::ComponentBackend;
 use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
@@ -155,7 +153,7 @@ impl Pool {
         let host = Host { wrapper, max_idle_links: 1000, ..host(folder.path()) };
         let recorder = Recorder::new(
             folder.path().join("recordings"),
-            recording::RecordingLimits::UNLIMITED,
+            aetheel_recording::RecordingLimits::UNLIMITED,
             Redactor::default(),
         );
         let links = Links::new(

@@ -7,7 +7,7 @@ use aetheel_model::agent::{
     TextEvent,
 };
 use aetheel_model::baseline::Baseline;
-use aetheel_turn::conservation::OutputLedger;
+use aetheel_recording::conservation::OutputLedger;
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use serde_json::Value;

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use aetheel_kit::step_viewer::TurnSteps;
 use aetheel_model::agent::{Action, AgentEvent, AgentEventKind, AgentLine, Input, Pipe, TextEvent};
 use aetheel_model::fold::Transcript;
-use aetheel_turn::recording::{EntryKind, FORMAT, Header, RecordingEntry};
+use aetheel_recording::{EntryKind, FORMAT, Header, RecordingEntry};
 use divan::{Bencher, black_box};
 
 /// Bytes of the recording.

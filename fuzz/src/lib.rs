@@ -16,7 +16,7 @@ use aetheel_store::workspace::{
     self, BackendNotes, Channels, CronJobs, Heartbeats, Hook, Hooks, Profiles, Webhooks,
 };
 use aetheel_turn::plan::{ARGUMENT_LIMIT, ValueSources, check};
-use aetheel_turn::recording::ParsedRecording;
+use aetheel_recording::ParsedRecording;
 
 pub use guest::guest;
 

@@ -11,9 +11,9 @@ use super::accounts;
 use aetheel_model::agent::Descriptor;
 use aetheel_model::agent::descriptor::{DescriptorError, LinkSharing, OneShot};
 use aetheel_model::plain::hex;
+use aetheel_recording::{Backend, Generation, Guest, GuestFailure};
 use aetheel_settings::RunMode;
 use aetheel_store::workspace::{Account, Profile};
-use aetheel_turn::{Backend, Generation, Guest, GuestFailure};
 
 /// A component whose descriptor, generation and options include the operator's choices.
 pub(super) struct ConfiguredBackend {

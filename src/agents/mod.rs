@@ -29,10 +29,12 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::broadcast;
 
+use aetheel_recording::Backend;
 use aetheel_store::workspace::{
     Account, FileError, LiveFolder, Profile, ProfileFile, RolloutNote, RolloutNotes,
 };
 use aetheel_turn::{Agents, Backend, Backends as _};
+use aetheel_turn::{Agents, Backends};
 use aetheel_wasm::{LoadReport, Registry};
 use configured::{ConfiguredBackend, OperatorChoice};
 use findings::{Examiner, Findings, ProgramLocation};

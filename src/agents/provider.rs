@@ -7,7 +7,8 @@ use async_trait::async_trait;
 
 use super::AgentRegistry;
 use aetheel_model::id::ChannelId;
-use aetheel_turn::{Backend, Backends, Generation, RolloutPair, VersionError};
+use aetheel_recording::{Backend, Generation, RolloutPair};
+use aetheel_turn::{Backends, VersionError};
 
 #[async_trait]
 impl Backends for AgentRegistry {

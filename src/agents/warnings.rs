@@ -9,7 +9,8 @@ use super::options::NoOptions;
 use aetheel_model::agent::{declared_names, tool_names};
 use aetheel_model::finding::Finding;
 use aetheel_model::suggest::suggestion;
-use aetheel_turn::{Backend as _, Backends as _};
+use aetheel_recording::Backend as _;
+use aetheel_turn::Backends as _;
 use aetheel_wasm::RequestedCapabilities;
 
 impl AgentRegistry {

@@ -15,8 +15,9 @@ use crate::startup::LoadedBackends;
 use aetheel_model::agent::descriptor::{DescriptorChoice, Feature, LinkSharing, OneShot};
 use aetheel_model::finding::Finding;
 use aetheel_model::plain::with_causes;
+use aetheel_recording::Backend;
 use aetheel_store::workspace::{BackendLock, BackendLockError, RolloutNote};
-use aetheel_turn::{Backend, Backends as _};
+use aetheel_turn::Backends as _;
 use aetheel_wasm::ServingInfo;
 
 #[derive(Serialize)]
@@ -361,7 +362,7 @@ mod tests {
     use super::*;
     use crate::agents::findings::AgentFault;
     use aetheel_model::agent::Descriptor;
-    use aetheel_turn::{Generation, Guest, GuestFailure};
+    use aetheel_recording::{Generation, Guest, GuestFailure};
 
     struct Listed(Descriptor, Generation);
 

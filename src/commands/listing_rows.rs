@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use aetheel_recording::RolloutPair;
 use aetheel_store::workspace::RolloutNote;
-use aetheel_turn::RolloutPair;
 
 /// The entry of a backend in `backends.lock.md`.
 #[derive(Serialize)]

@@ -14,10 +14,11 @@ use crate::terminal::{self, print_stderr};
 use aetheel_model::choice::LogFormat;
 use aetheel_model::event::Lane;
 use aetheel_model::plain::{short_line, with_causes};
+use aetheel_recording::Backend;
+use aetheel_recording::reread::{RereadError, reread};
 use aetheel_runtime::log;
 use aetheel_store::workspace::{FileError, LockError, LostState, LostTurn, LostTurns, Workspace};
-use aetheel_turn::reread::{RereadError, reread};
-use aetheel_turn::{Backend, Backends as _};
+use aetheel_turn::Backends as _;
 
 /// Time limit for the gateway.
 const GATEWAY_TIMEOUT: Duration = Duration::from_secs(60);

@@ -13,10 +13,10 @@ use tokio::sync::{mpsc, watch};
 use aetheel_model::agent::{AgentEventKind, Ask, AskDecision, AskKey, AskKind, Safety, StartTurn};
 use aetheel_model::event::Lane;
 use aetheel_model::fold::Transcript;
-use aetheel_turn::recording::Recorder;
+use aetheel_recording::{Backend, Recorder};
 use aetheel_turn::{
-    Answerer, AskCloseReason, Audience, Backend, Host, Launcher, Links, OnUnknown, ReachPolicy,
-    StopReason, TurnRequest, run,
+    Answerer, AskCloseReason, Audience, Host, Launcher, Links, OnUnknown, ReachPolicy, StopReason,
+    TurnRequest, run,
 };
 
 /// Maximum number of tool uses in a round.

@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use super::task;
 use aetheel_kit::mend::{LostRecording, MendEvidence};
 use aetheel_kit::{Case, CaseError};
-use aetheel_store::disk::read_ordinary;
+use aetheel_recording::replay::{Batches, endings, replay};
+use aetheel_recording::reread::reread_tape;
+use aetheel_recording::{Backend, EntryKind, ParsedRecording};
+use aetheel_runtime::ordinary::read_ordinary;
 use aetheel_store::workspace::LostTurn;
-use aetheel_turn::Backend;
-use aetheel_turn::recording::{self, EntryKind, ParsedRecording};
-use aetheel_turn::replay::{Batches, endings, replay};
-use aetheel_turn::reread::reread_tape;
 
 /// Number of the newest turns of the backend that count as cases.
 const READ_TURNS: usize = 20;
@@ -82,7 +81,7 @@ async fn is_read(serving: &dyn Backend, case: &Case) -> bool {
     };
     replayed.failure.is_none()
         && replayed.turns.values().all(|turn| turn.transcript.unrecognised().is_empty())
-        && !endings(&case.tape.entries, &replayed).values().any(aetheel_turn::Ending::is_lost)
+        && !endings(&case.tape.entries, &replayed).values().any(aetheel_recording::Ending::is_lost)
 }
 
 fn read_case(path: &Path) -> Option<Case> {
@@ -102,7 +101,7 @@ fn turns_of(case: Case) -> Vec<LostRecording> {
 
 /// Returns the newest recordings of a backend.
 fn recent(folder: &Path, backend: &str) -> Vec<Case> {
-    let paths = recording::newest(folder, LOOKED_THROUGH).unwrap_or_default();
+    let paths = aetheel_recording::newest(folder, LOOKED_THROUGH).unwrap_or_default();
     let cases = paths.iter().filter_map(|path| read_case(path));
     cases.filter(|case| case.tape.header.backend == backend).take(READ_TURNS).collect()
 }

@@ -27,8 +27,8 @@ use aetheel_kit::mend::{
     MendEffort, MendEvidence, MendJudgement, SourceFiles, SourcePatch, examine, judge,
 };
 use aetheel_model::plain::with_causes;
+use aetheel_recording::{Backend, RolloutPair};
 use aetheel_store::disk;
-use aetheel_turn::{Backend, RolloutPair};
 use aetheel_wasm::Engine;
 
 /// The limits of a mending.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::files::{self, SourceFolderError};
 use aetheel_kit::Case;
 use aetheel_kit::mend::{MendEvidence, MendFinding, SourceFiles, without_words};
-use aetheel_turn::recording::ParsedRecording;
+use aetheel_recording::ParsedRecording;
 
 /// The prompt of each round.
 pub const PROMPT: &str = "Read TASK.md in this folder and do what it says. If there is a file VERDICT.md, it says why the previous attempt was refused.";

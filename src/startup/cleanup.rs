@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use aetheel_model::plain::with_causes;
+use aetheel_recording::{Recorder, RecordingLimits};
 use aetheel_runtime::supervisor;
 use aetheel_settings::Config;
 use aetheel_store::workspace::{TurnRetention, Workspace};
-use aetheel_turn::recording::{Recorder, RecordingLimits};
 
 /// Starts the task that removes old files now and every hour.
 pub(super) fn tidy(recorder: Recorder, workspace: Workspace, kept: TurnRetention) {

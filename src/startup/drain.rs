@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 
 use super::observation::Observation;
+use aetheel_recording::Recorder;
 use aetheel_store::workspace::FinishedTurns;
-use aetheel_turn::recording::Recorder;
 
 /// Writers and tasks that must be closed after the last turn.
 pub struct DrainHandle {

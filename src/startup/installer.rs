@@ -8,9 +8,9 @@ use std::sync::Arc;
 use super::LoadedBackends;
 use crate::agents::AgentRegistry;
 use aetheel_model::plain::with_causes;
+use aetheel_recording::Backend as _;
 use aetheel_settings::Config;
 use aetheel_store::workspace::{Components, FileError, ServedComponent, component_digest};
-use aetheel_turn::Backend as _;
 use aetheel_wasm::{
     AdmissionError, Engine, Installation, Registry, RequestedCapabilities, StagedComponent,
     TrustGate,

@@ -14,9 +14,10 @@ use aetheel_model::finding::Finding;
 use aetheel_model::plain::with_causes;
 use aetheel_model::suggest::suggestion;
 use aetheel_process::{Custody, Means};
+use aetheel_recording::Backend as _;
 use aetheel_settings::{AUTO, Config};
 use aetheel_store::workspace::{Components, FileError};
-use aetheel_turn::{Backend as _, Backends as _};
+use aetheel_turn::Backends as _;
 use aetheel_wasm::{
     AdmissionError, Engine, ExtensionInfo, ExtensionRefusal, LoadReport, ObserverSet, PolicySet,
     Registry, RegistryOptions, TrustGate,

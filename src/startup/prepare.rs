@@ -25,6 +25,7 @@ use aetheel_model::plain::with_causes;
 use aetheel_model::redact::Redactor;
 use aetheel_process::Custody;
 use aetheel_process::holder::HeldLauncher;
+use aetheel_recording::Recorder;
 use aetheel_runtime::clock::Clock;
 use aetheel_runtime::supervisor;
 use aetheel_settings::Config;
@@ -32,7 +33,6 @@ use aetheel_store::workspace::{
     BootReport, FileError, Journal, LimitFiles, Lock, LockError, TurnRetention, Workspace,
     caps_in_force,
 };
-use aetheel_turn::recording::Recorder;
 use aetheel_turn::{Backends as _, Host, Launcher};
 use aetheel_wasm::{ObserverSet, PolicySet};
 use aetheel_web::webhooks::WebhookSecrets;

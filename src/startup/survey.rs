@@ -22,8 +22,8 @@ use aetheel_model::id::ChannelId;
 use aetheel_model::plain::{counted, with_causes};
 use aetheel_model::suggest::nearest;
 use aetheel_process::find_program;
+use aetheel_runtime::ordinary::read_ordinary;
 use aetheel_settings::Config;
-use aetheel_store::disk::read_ordinary;
 use aetheel_store::workspace::{
     BudgetFile, Channels, CronJobs, DOCUMENT_LIMIT, Heartbeats, Hooks, KnownNames, LimitFiles,
     WebhookFile, Workspace, caps_in_force, channel_directory, faults_of_channels, lanes_in_force,

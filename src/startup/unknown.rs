@@ -5,8 +5,9 @@ use crate::agents::AgentRegistry;
 use aetheel_model::agent::descriptor::Credential;
 use aetheel_model::finding::Finding;
 use aetheel_model::suggest::suggestion;
+use aetheel_recording::Backend;
 use aetheel_settings::{Config, REMOVED, VARIABLES};
-use aetheel_turn::{Backend, Backends};
+use aetheel_turn::Backends;
 
 /// Returns a warning for each variable that neither the gateway nor an agent uses. `unplaced` has
 /// the variables that are not settings of the gateway, each with its file and line.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use aetheel_model::limits::ResourceLimits;
-use aetheel_turn::GuestFailure;
+use aetheel_recording::GuestFailure;
 use aetheel_wasm::{AdmissionError, Engine, Inspection};
 
 use super::limits;

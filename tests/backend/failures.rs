@@ -1,7 +1,8 @@
 //! Tests of what operators see of guests: the functions that failed, and the metrics.
 
+use aetheel_recording::GuestFailure;
 use aetheel_runtime::figures;
-use aetheel_turn::{Backends as _, GuestFailure};
+use aetheel_turn::Backends as _;
 
 use super::{limits, prompt, provoke, registry, version_told};
 use crate::support::guests::Wat;

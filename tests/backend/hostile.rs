@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use aetheel_model::agent::{Action, Input};
 use aetheel_model::limits::ResourceLimits;
-use aetheel_turn::{Backend, Backends, Guest as _, GuestFailure};
+use aetheel_recording::{Backend, Guest as _, GuestFailure};
+use aetheel_turn::Backends;
 use aetheel_wasm::{ComponentBackend, Engine};
 
 use super::{limits, prompt, provoke, registry, timed, version_told};

@@ -24,9 +24,10 @@ use aetheel_model::agent::{
     Action, AgentEventKind, HostCommand, Input, Safety, StartTurn, TimedInput,
 };
 use aetheel_model::limits::ResourceLimits;
+use aetheel_recording::{Backend as _, Guest, GuestFailure};
 use aetheel_settings::Config;
 use aetheel_store::workspace::Components;
-use aetheel_turn::{Backend as _, Backends as _, Guest, GuestFailure};
+use aetheel_turn::Backends as _;
 use aetheel_wasm::{Engine, LoadReport, Registry, RegistryOptions, TrustGate};
 
 /// Returns limits that are small enough for tests to reach them.

@@ -8,7 +8,8 @@ use aetheel_model::agent::{
     StartTurn, ToolOutput, ToolResult,
 };
 use aetheel_model::limits::ResourceLimits;
-use aetheel_turn::{Backends as _, Guest};
+use aetheel_recording::Guest;
+use aetheel_turn::Backends as _;
 use aetheel_wasm::{Engine, LoadReport, Registry, RegistryOptions};
 
 use super::{prompt, registry, timed, version_told};

@@ -1,7 +1,7 @@
 //! Tests of the pool whose memories, tables and stacks guests reuse.
 
 use aetheel_model::limits::ResourceLimits;
-use aetheel_turn::Guest as _;
+use aetheel_recording::Guest as _;
 use aetheel_wasm::{ComponentBackend, Engine};
 
 use super::{prompt, version_told};

@@ -3,7 +3,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use aetheel_turn::{Backend as _, Backends as _, Generation};
+use aetheel_recording::{Backend as _, Generation};
+use aetheel_turn::Backends as _;
 use aetheel_wasm::LoadReport;
 
 use super::{Stand, digest};

@@ -3,7 +3,8 @@
 
 use std::fs;
 
-use aetheel_turn::{Backend as _, Backends as _};
+use aetheel_recording::Backend as _;
+use aetheel_turn::Backends as _;
 use aetheel_wasm::LoadReport;
 
 use super::{Stand, digest};

@@ -3,7 +3,8 @@
 use std::fs;
 use std::io::Cursor;
 
-use aetheel_turn::{Backend as _, Backends as _};
+use aetheel_recording::Backend as _;
+use aetheel_turn::Backends as _;
 use aetheel_wasm::{AdmissionError, Distrust, LoadReport, TrustState};
 use minisign::KeyPair;
 

@@ -1,7 +1,8 @@
 //! Tests of the empty WASI world of a guest.
 
 use aetheel_model::agent::Input;
-use aetheel_turn::{Backends, Guest, GuestFailure};
+use aetheel_recording::{Guest, GuestFailure};
+use aetheel_turn::Backends;
 use aetheel_wasm::Engine;
 
 use super::{limits, provoke, registry, timed, version_told};

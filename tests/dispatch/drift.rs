@@ -11,8 +11,8 @@ use aetheel_model::event::{EventKind, EventOrigin, Lane, NewEvent};
 use aetheel_model::id::ChannelId;
 use aetheel_model::queue::QueueLimits;
 use aetheel_model::redact::Redactor;
-use aetheel_turn::recording::{EntryKind, ParsedRecording};
-use aetheel_turn::{Agents, GuestFailure, InstalledAgent as KnownAgent};
+use aetheel_recording::{EntryKind, GuestFailure, ParsedRecording};
+use aetheel_turn::{Agents, InstalledAgent as KnownAgent};
 use tempfile::TempDir;
 use tokio::sync::watch;
 

@@ -6,7 +6,8 @@ use aetheel_dispatch::Dispatcher;
 use aetheel_model::choice::BusyPolicy;
 use aetheel_model::event::Lane;
 use aetheel_model::queue::QueueLimits;
-use aetheel_turn::{Backend, Backends};
+use aetheel_recording::Backend;
+use aetheel_turn::Backends;
 use async_trait::async_trait;
 
 use crate::support::lasting::LastingBackend;

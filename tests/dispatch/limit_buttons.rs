@@ -7,7 +7,8 @@ use std::sync::Arc;
 use aetheel_dispatch::{Dispatcher, Notice, OfferEffect, OfferRefusal, Setting};
 use aetheel_model::choice::BusyPolicy;
 use aetheel_model::queue::QueueLimits;
-use aetheel_turn::{Backend, Backends};
+use aetheel_recording::Backend;
+use aetheel_turn::Backends;
 
 use super::limits::{THREE_HOURS, agent, lane, limited, saved};
 use crate::support::scripted::{Collected, ScriptedBackend, ScriptedLauncher, message, parts};

@@ -7,16 +7,17 @@ use std::time::Duration;
 
 use aetheel_dispatch::{Dispatcher, OfferEffect, OfferRefusal, Person, TurnAnswer};
 use aetheel_model::agent::{
-    AgentEventKind as Told, Exit, FailureKind, Input, ToolStart, TurnOutcome, Unrecognised,
+    AgentEventKind as Told, Exit, FailureKind, Input, SessionId, ToolStart, TurnOutcome,
+    Unrecognised,
 };
 use aetheel_model::choice::BusyPolicy;
 use aetheel_model::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
 use aetheel_model::id::{ChannelId, MessageId, UserId};
 use aetheel_model::queue::QueueLimits;
 use aetheel_model::redact::Redactor;
-use aetheel_store::workspace::{Journal, LostState, LostTurn, SessionId, Workspace};
-use aetheel_turn::recording::{ParsedRecording, Recorder, RecordingLimits};
-use aetheel_turn::{Backend, Backends, GuestFailure, ProcessCommand};
+use aetheel_recording::{Backend, GuestFailure, ParsedRecording, Recorder, RecordingLimits};
+use aetheel_store::workspace::{Journal, LostState, LostTurn, Workspace};
+use aetheel_turn::{Backends, ProcessCommand};
 use tokio::sync::watch;
 
 use crate::support::scripted::{
@@ -578,7 +579,7 @@ fn a_recording_truncated_at_its_size_limit_gets_no_invented_end() {
     gateway.replace(solved());
     let path = folder.path().join("recordings").join(&lost.recording);
     let read =
-        gateway.runtime.block_on(aetheel_turn::reread::reread(&*solved(), &path, &lost.turn));
+        gateway.runtime.block_on(aetheel_recording::reread::reread(&*solved(), &path, &lost.turn));
     assert!(
         read.as_ref().is_err_and(|why| why
             .to_string()

@@ -14,9 +14,9 @@ use aetheel_model::event::NewEvent;
 use aetheel_model::id::UserId;
 use aetheel_model::observed::{ObservedEvent, ObservedKind};
 use aetheel_model::queue::QueueLimits;
+use aetheel_recording::Recorder;
 use aetheel_runtime::clock::Clock;
 use aetheel_store::workspace::Journal;
-use aetheel_turn::recording::Recorder;
 use aetheel_turn::{
     Backends, NoObservers, NoPolicies, Policies, ProcessCommand, ToolLimits, TurnObservers,
 };

@@ -11,7 +11,8 @@ use aetheel_model::choice::BusyPolicy;
 use aetheel_model::event::Lane;
 use aetheel_model::id::{ChannelId, MessageId};
 use aetheel_model::queue::QueueLimits;
-use aetheel_turn::{Backend, Backends, Generation, Guest, GuestFailure};
+use aetheel_recording::{Backend, Generation, Guest, GuestFailure};
+use aetheel_turn::Backends;
 use async_trait::async_trait;
 
 use crate::support::scripted::{

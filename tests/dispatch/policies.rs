@@ -8,8 +8,8 @@ use aetheel_model::event::NewEvent;
 use aetheel_model::id::UserId;
 use aetheel_model::policy::{PolicyCeiling, PolicyEffect, PolicyRequest, PolicyRuling, PolicyVote};
 use aetheel_model::redact::Redactor;
-use aetheel_turn::recording::{EntryKind, ParsedRecording};
-use aetheel_turn::{Policies, transcript};
+use aetheel_recording::{EntryKind, ParsedRecording, transcript};
+use aetheel_turn::Policies;
 use async_trait::async_trait;
 
 use super::outlive::{self, Gateway, Setup, asking_agents, recording};

@@ -2,10 +2,10 @@
 //! receives the earlier messages.
 
 use aetheel_dispatch::RecapMessage;
-use aetheel_model::agent::Exit;
+use aetheel_model::agent::{Exit, SessionId};
 use aetheel_model::event::Lane;
 use aetheel_model::id::ChannelId;
-use aetheel_store::workspace::{SessionId, Workspace};
+use aetheel_store::workspace::Workspace;
 
 use crate::support::scripted::{Agent, Desk, DeskOptions, ScriptedLauncher, message};
 

@@ -15,7 +15,8 @@ use aetheel_model::choice::BusyPolicy;
 use aetheel_model::event::{Lane, NewEvent};
 use aetheel_model::id::ChannelId;
 use aetheel_model::queue::QueueLimits;
-use aetheel_turn::{Backend, Backends};
+use aetheel_recording::Backend;
+use aetheel_turn::Backends;
 
 use crate::support::scripted::{
     Agent, Collected, ScriptedBackend, ScriptedLauncher, Understanding, event, message, parts,

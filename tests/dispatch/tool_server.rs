@@ -10,8 +10,8 @@ use aetheel_model::agent::{
     Action, AgentVariable, ArgumentValue, AskDecision, Chunk, Exit, HostCommand, Input,
 };
 use aetheel_process::tool_relay::{REQUEST_NUMBER, ToolRelay, listen_for_relay};
+use aetheel_recording::{EntryKind, ParsedRecording};
 use aetheel_turn::ToolEndpoints;
-use aetheel_turn::recording::{EntryKind, ParsedRecording};
 use aetheel_web::tool_server::ToolServer;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use aetheel_dispatch::{Settlement, TurnAnswer};
 use aetheel_model::agent::{Action, AskDecision, Chunk, Exit, Input, ToolRequest, Write};
 use aetheel_model::host_tool::HostToolKind;
+use aetheel_recording::replay::{Batches, replay};
+use aetheel_recording::{EntryKind, ParsedRecording};
 use aetheel_turn::ProcessCommand;
-use aetheel_turn::recording::{EntryKind, ParsedRecording};
-use aetheel_turn::replay::{Batches, replay};
 use tokio::sync::{mpsc, watch};
 
 use super::outlive::{Gateway, Setup, ann, recording};

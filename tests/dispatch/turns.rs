@@ -9,8 +9,8 @@ use aetheel_model::agent::{
 };
 use aetheel_model::event::Lane;
 use aetheel_model::id::ChannelId;
-use aetheel_turn::recording::{EntryKind, ParsedRecording};
-use aetheel_turn::{Backend as _, GuestFailure, ProcessCommand};
+use aetheel_recording::{Backend as _, EntryKind, GuestFailure, ParsedRecording};
+use aetheel_turn::ProcessCommand;
 
 use crate::support::scripted::{
     Agent, Desk, DeskOptions, ScriptedBackend, ScriptedLauncher, Understanding, done, event,

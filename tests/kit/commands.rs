@@ -324,10 +324,9 @@ fn a_core_module_is_refused_with_a_hint_to_make_a_component_of_it() {
 #[test]
 fn replay_shows_when_a_failed_turn_can_be_retried() {
     let bench = Bench::shipped("gemini", |case| case == "plain");
-    let tape = aetheel_turn::recording::ParsedRecording::read(
-        &fs::read_to_string(bench.case("plain")).unwrap(),
-    )
-    .unwrap();
+    let tape =
+        aetheel_recording::ParsedRecording::read(&fs::read_to_string(bench.case("plain")).unwrap())
+            .unwrap();
     let failure = aetheel_model::agent::AgentFailure {
         kind: aetheel_model::agent::FailureKind::RateLimited,
         message: "slow down".to_owned(),
@@ -340,11 +339,11 @@ fn replay_shows_when_a_failed_turn_can_be_retried() {
         text: None,
         usage: None,
     };
-    let step = aetheel_turn::replay::ReplayStep {
+    let step = aetheel_recording::replay::ReplayStep {
         entry: 0,
         actions: vec![aetheel_model::agent::Action::TurnDone(done)],
     };
-    let mut replayed = aetheel_turn::replay::ReplayResult::default();
+    let mut replayed = aetheel_recording::replay::ReplayResult::default();
     replayed.steps.push(step);
     let told = aetheel_kit::summary::summarize(&tape, &replayed);
     assert_eq!(told[0].text, "failed: rate-limited: slow down (again after 1.5 s)");

@@ -15,11 +15,9 @@ use aetheel_model::agent::{TurnOutcome, TurnRef};
 use aetheel_model::fold::Transcript;
 use aetheel_model::limits::ResourceLimits;
 use aetheel_model::redact::Redactor;
+use aetheel_recording::replay::{Batches, replay};
+use aetheel_recording::{EntryKind, FORMAT, Header, Recorder, RecordingEntry, RecordingLimits};
 use aetheel_turn::Backends as _;
-use aetheel_turn::recording::{
-    EntryKind, FORMAT, Header, Recorder, RecordingEntry, RecordingLimits,
-};
-use aetheel_turn::replay::{Batches, replay};
 use aetheel_wasm::{Engine, Registry, RegistryOptions};
 
 use crate::support::built;

@@ -12,10 +12,12 @@ use aetheel_model::agent::{
     Action, AgentEventKind, Descriptor, HostCommand, Input, OutputDifference, Pipe, TextEvent,
     TimedInput, TurnOutcome, Unrecognised,
 };
-use aetheel_turn::comparison::compare;
-use aetheel_turn::recording::{EntryKind, ParsedRecording, RecordingEntry};
-use aetheel_turn::replay::{Batches, endings, replay};
-use aetheel_turn::{Backend, Ending, Generation, Guest, GuestFailure, RolloutPair};
+use aetheel_recording::comparison::compare;
+use aetheel_recording::replay::{Batches, endings, replay};
+use aetheel_recording::{
+    Backend, Ending, EntryKind, Generation, Guest, GuestFailure, ParsedRecording, RecordingEntry,
+    RolloutPair,
+};
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 

@@ -4,7 +4,7 @@
 use std::fs;
 
 use aetheel_model::agent::{HostCommand, Input, Safety, StartTurn};
-use aetheel_turn::recording::{EntryKind, RecordingEntry};
+use aetheel_recording::{EntryKind, RecordingEntry};
 use serde_json::Value;
 
 use super::Bench;

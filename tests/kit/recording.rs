@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
 use aetheel_model::agent::{AskAnswer, AskDecision, Exit, HostCommand, Input, Mode, Safety};
-use aetheel_turn::recording::{EntryKind, ParsedRecording};
+use aetheel_recording::{EntryKind, ParsedRecording};
 use serde_json::Value;
 
 use super::{Bench, done};

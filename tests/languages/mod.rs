@@ -14,7 +14,8 @@ use aetheel_model::agent::{
     Mode, Pipe, PromptPart, QueryKind, Safety, SpawnFailed, StartTurn, Steer, TimedInput, TurnRef,
 };
 use aetheel_model::limits::ResourceLimits;
-use aetheel_turn::{Backend, Backends as _};
+use aetheel_recording::Backend;
+use aetheel_turn::Backends as _;
 use aetheel_wasm::{Engine, Registry, RegistryOptions};
 
 use crate::kit::Bench;

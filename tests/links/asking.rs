@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use aetheel_model::agent::{AskDecision, Exit, PromptPart, SteerOutcome};
-use aetheel_turn::{AskCloseReason, Ending, Steering, StopReason};
+use aetheel_recording::Ending;
+use aetheel_turn::{AskCloseReason, Steering, StopReason};
 use tokio::sync::oneshot;
 
 use super::{ALLOW, Bench, LIMIT, Seen};

@@ -10,10 +10,8 @@ use aetheel_model::agent::{
 };
 use aetheel_model::event::Lane;
 use aetheel_model::redact::Redactor;
-use aetheel_turn::recording::{Recorder, RecordingLimits};
-use aetheel_turn::{
-    Backend, Generation, Guest, GuestFailure, Launcher, Links, TurnRequest, TurnResult, run,
-};
+use aetheel_recording::{Backend, Generation, Guest, GuestFailure, Recorder, RecordingLimits};
+use aetheel_turn::{Launcher, Links, TurnRequest, TurnResult, run};
 use async_trait::async_trait;
 use axum::Router;
 use axum::body::{Body, Bytes};

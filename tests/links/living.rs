@@ -6,7 +6,8 @@ use std::time::Duration;
 use aetheel_model::agent::{Exit, FailureKind, QueryKind, QueryResult};
 use aetheel_model::event::Lane;
 use aetheel_model::id::ChannelId;
-use aetheel_turn::{Backends as _, Ending, StopReason};
+use aetheel_recording::Ending;
+use aetheel_turn::{Backends as _, StopReason};
 
 use super::{Bench, LIMIT, Seen, native, until};
 use crate::support::lasting::{AgentCommand, LastingAgent, LastingBackend, echoing};
@@ -425,7 +426,7 @@ async fn a_backend_is_asked_for_its_health_with_and_without_an_agent() {
     bench.turn(7, None, "hi").await;
     assert_eq!(asked().await, Ok(QueryResult::Health("it runs".into())));
     assert_eq!(bench.launches(), 1);
-    let once: Arc<dyn aetheel_turn::Backend> = Arc::new(LastingBackend::new("turn", 1));
+    let once: Arc<dyn aetheel_recording::Backend> = Arc::new(LastingBackend::new("turn", 1));
     assert!(
         bench
             .links

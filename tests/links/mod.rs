@@ -14,7 +14,7 @@ use aetheel_model::event::Lane;
 use aetheel_model::fold::Transcript;
 use aetheel_model::id::ChannelId;
 use aetheel_model::redact::Redactor;
-use aetheel_turn::recording::{Recorder, RecordingLimits};
+use aetheel_recording::{Recorder, RecordingLimits};
 use aetheel_turn::{
     Answerer, AskCloseReason, Audience, Backends as _, Host, Launcher, Links, Steering, StopReason,
     TurnRequest, TurnResult, UnsolicitedTurn, run,

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 
-use aetheel_turn::recording::{EntryKind, Header, ParsedRecording, RecordingEntry};
+use aetheel_recording::{EntryKind, Header, ParsedRecording, RecordingEntry};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};

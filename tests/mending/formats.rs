@@ -7,9 +7,8 @@ use aetheel_kit::Case;
 use aetheel_kit::mend::LostRecording;
 use aetheel_kit::mutation::{Change, Holds, Position, Recording, output};
 use aetheel_model::agent::TurnKey;
-use aetheel_turn::recording::{EntryKind, ParsedRecording, RecordingEntry};
-use aetheel_turn::replay::{Batches, endings, replay};
-use aetheel_turn::{Backend, Ending};
+use aetheel_recording::replay::{Batches, endings, replay};
+use aetheel_recording::{Backend, Ending, EntryKind, ParsedRecording, RecordingEntry};
 use serde_json::{Value, json};
 
 use crate::support::recordings::{cases, name as case_name};

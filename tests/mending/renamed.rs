@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use aetheel_turn::recording::RecordingEntry;
+use aetheel_recording::RecordingEntry;
 use serde_json::Value;
 
 use super::formats::{TURN, with_turn};

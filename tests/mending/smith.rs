@@ -11,7 +11,7 @@ use aetheel_kit::mend::{LostRecording, MendEvidence, SourceFiles};
 use aetheel_model::choice::SandboxMode;
 use aetheel_model::limits::ResourceLimits;
 use aetheel_process::{Custody, Means, Sandbox};
-use aetheel_turn::Backend;
+use aetheel_recording::Backend;
 use aetheel_wasm::Engine;
 
 use crate::support::recordings::{cases, name as case_name};

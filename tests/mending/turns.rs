@@ -11,8 +11,8 @@ use aetheel::mending::{MendError, MendedBackend, Refused};
 use aetheel_kit::mend::LostRecording;
 use aetheel_model::agent::{HostCommand, Input, TurnOutcome};
 use aetheel_model::redact::Redactor;
+use aetheel_recording::{Recorder, RecordingLimits};
 use aetheel_turn::ReachPolicy;
-use aetheel_turn::recording::{Recorder, RecordingLimits};
 
 use super::formats::{TURN, with_turn};
 use super::smith::{Bench, case, custody};

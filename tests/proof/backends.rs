@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use aetheel_model::agent::{Action, AgentEventKind, Descriptor, Input, TimedInput};
 use aetheel_model::limits::ResourceLimits;
-use aetheel_turn::recording::{EntryKind, RecordingEntry};
-use aetheel_turn::{Backend, Backends as _, Generation, Guest, GuestFailure};
+use aetheel_recording::{Backend, EntryKind, Generation, Guest, GuestFailure, RecordingEntry};
+use aetheel_turn::Backends as _;
 use aetheel_wasm::{Engine, Registry, RegistryOptions};
 use async_trait::async_trait;
 

@@ -16,10 +16,9 @@ mod short;
 use std::collections::BTreeMap;
 
 use aetheel_model::agent::TurnKey;
-use aetheel_turn::Ending;
-use aetheel_turn::recording::RecordingEntry;
-use aetheel_turn::replay::{Batches, ReplayResult, endings, replay};
-use aetheel_turn::reread::reread;
+use aetheel_recording::replay::{Batches, ReplayResult, endings, replay};
+use aetheel_recording::reread::reread;
+use aetheel_recording::{Ending, RecordingEntry};
 use serde_json::Value;
 
 use self::backends::{Knowing, Mute, shipped};
@@ -69,7 +68,7 @@ struct Outcome {
 
 impl Outcome {
     async fn of(
-        backend: &dyn aetheel_turn::Backend,
+        backend: &dyn aetheel_recording::Backend,
         entries: &[RecordingEntry],
         batches: Batches,
     ) -> Self {

@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use aetheel_kit::Case;
 use aetheel_model::agent::{HostCommand, Input, TurnKey};
-use aetheel_turn::recording::{EntryKind, RecordingEntry};
+use aetheel_recording::{EntryKind, RecordingEntry};
 use serde_json::Value;
 use tempfile::NamedTempFile;
 

@@ -18,8 +18,8 @@ use aetheel_model::agent::{
     TurnDone, TurnOutcome,
 };
 use aetheel_model::limits::ResourceLimits;
-use aetheel_turn::recording::{EntryKind, ParsedRecording, RecordingEntry};
-use aetheel_turn::replay::{Batches, replay};
+use aetheel_recording::replay::{Batches, replay};
+use aetheel_recording::{EntryKind, ParsedRecording, RecordingEntry};
 use aetheel_wasm::{ComponentBackend, Engine};
 use serde_json::{Value, json};
 
@@ -303,9 +303,9 @@ async fn missing_text(
 ) -> Option<String> {
     let before = replay(backend, &case.tape.entries, Batches::Single).await.unwrap();
     let after = replay(backend, &damaged.entries, Batches::Single).await.unwrap();
-    let text = before.turns.values().map(aetheel_turn::replay::ReplayedTurn::text).next()?;
+    let text = before.turns.values().map(aetheel_recording::replay::ReplayedTurn::text).next()?;
     let after: Vec<String> =
-        after.turns.values().map(aetheel_turn::replay::ReplayedTurn::text).collect();
+        after.turns.values().map(aetheel_recording::replay::ReplayedTurn::text).collect();
     let mut words = text.split_whitespace().filter(|word| word.len() > 4);
     words.find(|word| !after.iter().any(|after| after.contains(word))).map(str::to_owned)
 }

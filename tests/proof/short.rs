@@ -7,9 +7,8 @@ use std::collections::BTreeSet;
 use aetheel_kit::Case;
 use aetheel_model::agent::{TurnKey, TurnOutcome};
 use aetheel_model::baseline::{Baseline, Baselines, Success};
-use aetheel_turn::recording::RecordingEntry;
-use aetheel_turn::replay::{Batches, ReplayResult, endings, examine, replay};
-use aetheel_turn::{Backend, Ending};
+use aetheel_recording::replay::{Batches, ReplayResult, endings, examine, replay};
+use aetheel_recording::{Backend, Ending, RecordingEntry};
 use jiff::Timestamp;
 use serde_json::Value;
 

@@ -11,8 +11,8 @@ use aetheel_model::event::Lane;
 use aetheel_model::id::{ChannelId, UserId};
 use aetheel_model::queue::QueueLimits;
 use aetheel_model::rollout::Rollout;
+use aetheel_recording::{Backend, GuestFailure};
 use aetheel_store::workspace::{RolloutNote, RolloutNotes};
-use aetheel_turn::{Backend, GuestFailure};
 
 use crate::support::scripted::{
     Agent, Collected, Replaceable, ScriptedBackend, ScriptedLauncher, Understanding, done, event,

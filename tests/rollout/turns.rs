@@ -6,7 +6,7 @@ use std::sync::Arc;
 use aetheel_dispatch::MAX_WAITING_COMPARISONS;
 use aetheel_model::agent::Descriptor;
 use aetheel_model::rollout::Rollout;
-use aetheel_turn::{Backend, Generation, Guest, GuestFailure};
+use aetheel_recording::{Backend, Generation, Guest, GuestFailure};
 use async_trait::async_trait;
 use tempfile::TempDir;
 use tokio::sync::watch;

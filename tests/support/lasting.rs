@@ -11,7 +11,8 @@ use aetheel_model::agent::{
     SessionInfo, SessionReady, Spawn, SteerOutcome, SteerResult, TextEvent, TimedInput, TurnDone,
     TurnOutcome, TurnRef, Write,
 };
-use aetheel_turn::{Backend, Backends, Generation, Guest, GuestFailure, ProcessCommand};
+use aetheel_recording::{Backend, Generation, Guest, GuestFailure};
+use aetheel_turn::{Backends, ProcessCommand};
 use async_trait::async_trait;
 
 use super::scripted::Agent;

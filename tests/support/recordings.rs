@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use aetheel_kit::{Case, actions_beside, find};
 use aetheel_model::agent::{Action, TimedInput};
-use aetheel_turn::recording::EntryKind;
+use aetheel_recording::EntryKind;
 
 /// Returns the folder with the cases of a backend.
 pub fn fixtures(backend: &str) -> PathBuf {

@@ -29,13 +29,14 @@ use aetheel_model::id::{ChannelId, MessageId, UserId, UserOrRoleId};
 use aetheel_model::policy::PolicyCeiling;
 use aetheel_model::queue::QueueLimits;
 use aetheel_model::redact::Redactor;
+use aetheel_recording::{
+    Backend, Generation, Guest, GuestFailure, Recorder, RecordingLimits, RolloutPair,
+};
 use aetheel_runtime::clock::Clock;
 use aetheel_store::workspace::Workspace;
-use aetheel_turn::recording::{Recorder, RecordingLimits};
 use aetheel_turn::{
-    AgentProcess, Agents, Backend, Backends, Generation, Guest, GuestFailure, Host, Launch,
-    LaunchError, Launcher, NoObservers, NoPolicies, OutputLine, Policies, ProcessCommand,
-    ProcessEvent, RolloutPair, ToolLimits, TurnObservers, VersionError,
+    AgentProcess, Agents, Backends, Host, Launch, LaunchError, Launcher, NoObservers, NoPolicies,
+    OutputLine, Policies, ProcessCommand, ProcessEvent, ToolLimits, TurnObservers, VersionError,
 };
 use async_trait::async_trait;
 use tokio::sync::{mpsc, watch};

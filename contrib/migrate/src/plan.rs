@@ -17,7 +17,8 @@ use aetheel_model::id::ChannelId;
 use aetheel_model::markdown::outline::{descendants, outline};
 use aetheel_model::prompt::Document;
 use aetheel_model::redact::Redactor;
-use aetheel_store::disk::{read_ordinary, replace, text_of};
+use aetheel_runtime::ordinary::read_ordinary;
+use aetheel_store::disk::{replace, text_of};
 use aetheel_store::workspace::{
     Channels, CronJobs, DOCUMENT_LIMIT, Heartbeats, Hook, Hooks, with_channel,
 };

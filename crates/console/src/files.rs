@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use aetheel_model::event::AttachedFile;
-use aetheel_store::disk::read_ordinary;
+use aetheel_runtime::ordinary::read_ordinary;
 
 /// The reason why a file cannot be attached to a prompt. `path` is as the person wrote it.
 #[derive(Debug, thiserror::Error)]

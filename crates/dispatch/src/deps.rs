@@ -18,9 +18,9 @@ use aetheel_model::policy::PolicyCeiling;
 use aetheel_model::queue::QueueLimits;
 use aetheel_model::redact::Redactor;
 use aetheel_model::rollout::Rollout;
+use aetheel_recording::Recorder;
 use aetheel_runtime::clock::Clock;
 use aetheel_store::workspace::{Journal, Workspace};
-use aetheel_turn::recording::Recorder;
 use aetheel_turn::{Backends, Host, Launcher, Policies, TurnObservers};
 
 /// Finds the node of a cluster that serves a lane, and sends events to it.

@@ -163,9 +163,10 @@ use self::recovery::unread::LostReplies;
 use self::rollout::RolloutMonitor;
 use aetheel_model::event::Lane;
 use aetheel_model::queue::Queue;
+use aetheel_recording::Backend;
 use aetheel_runtime::clock::Clock;
 use aetheel_runtime::supervisor;
-use aetheel_turn::{Backend, Links, OnUnknown, ToolEndpoints};
+use aetheel_turn::{Links, OnUnknown, ToolEndpoints};
 
 /// Accepts events, runs their turns and delivers their answers. Cheap to clone.
 ///

@@ -10,9 +10,10 @@ use aetheel_model::event::Event;
 use aetheel_model::observed::{ObservedEvent, ObservedKind, ObservedTurn, bounded};
 use aetheel_model::policy::PolicyRuling;
 use aetheel_model::redact::Redactor;
+use aetheel_recording::Backend;
 use aetheel_runtime::clock::Clock;
 use aetheel_store::workspace::LaneSettings;
-use aetheel_turn::{Backend, TurnObservers, TurnResult};
+use aetheel_turn::{TurnObservers, TurnResult};
 
 /// The observers of one turn. Cheap to clone.
 #[derive(Clone)]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use aetheel_model::agent::{
     Action, Ask, AskAnswer, AskDecision, AskKey, AskKind, HostCommand, Input, Safety, TurnKey,
 };
-use aetheel_turn::recording::{EntryKind, Header, RecordingEntry};
+use aetheel_recording::{EntryKind, Header, RecordingEntry};
 
 /// The outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]

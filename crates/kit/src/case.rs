@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use aetheel_model::agent::Action;
-use aetheel_turn::recording::{ParsedRecording, ReadError};
+use aetheel_recording::{ParsedRecording, ReadError};
 
 /// Suffix of the files with expected actions.
 const ACTIONS: &str = ".actions.jsonl";

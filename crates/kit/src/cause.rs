@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::damage::{field, nodes};
 use aetheel_model::agent::{Action, Input};
-use aetheel_turn::recording::RecordingEntry;
+use aetheel_recording::RecordingEntry;
 
 /// Minimum length of a text in bytes. Shorter texts would match everywhere.
 const MIN_LENGTH: usize = 3;
@@ -80,7 +80,7 @@ fn inside(said: &Value, value: &str) -> Option<String> {
 mod tests {
     use super::*;
     use crate::trial::stdout_line;
-    use aetheel_turn::recording::EntryKind;
+    use aetheel_recording::EntryKind;
 
     #[test]
     fn a_value_is_found_in_the_line_and_field_that_contains_it() {

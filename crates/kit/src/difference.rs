@@ -8,8 +8,8 @@ use similar::{Algorithm, ChangeTag};
 use super::brief;
 use super::summary::{self, SummaryEntry};
 use aetheel_model::agent::Action;
-use aetheel_turn::recording::ParsedRecording;
-use aetheel_turn::replay::ReplayResult;
+use aetheel_recording::ParsedRecording;
+use aetheel_recording::replay::ReplayResult;
 
 /// A line of a recording for which two components return different actions.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -10,8 +10,8 @@ use super::cause;
 use super::check::entry_of;
 use super::{brief, shortened};
 use aetheel_model::agent::Action;
-use aetheel_turn::replay::{Batches, ReplayResult, replay};
-use aetheel_turn::{Backend, GuestFailure};
+use aetheel_recording::replay::{Batches, ReplayResult, replay};
+use aetheel_recording::{Backend, GuestFailure};
 
 /// Maximum number of characters of a value that are shown.
 const MAX_SHOWN: usize = 300;

@@ -41,7 +41,7 @@ fn is_plain(version: &str) -> bool {
 mod tests {
     use std::path::PathBuf;
 
-    use aetheel_turn::recording::ParsedRecording;
+    use aetheel_recording::ParsedRecording;
     use serde_json::json;
 
     use super::*;

@@ -9,9 +9,8 @@ use std::time::Duration;
 use super::case::{Case, CaseError, find};
 use super::golden::{GoldenDifference, difference};
 use aetheel_model::agent::{Action, Input, TurnKey};
-use aetheel_turn::recording::RecordingEntry;
-use aetheel_turn::replay::{Batches, ReplayResult, replay};
-use aetheel_turn::{Backend, GuestFailure};
+use aetheel_recording::replay::{Batches, ReplayResult, replay};
+use aetheel_recording::{Backend, GuestFailure, RecordingEntry};
 
 /// Maximum number of recordings.
 const MAX_RECORDINGS: usize = 64;

@@ -6,8 +6,8 @@ use super::unread::unread;
 use aetheel_model::agent::{
     Action, AgentEventKind, AgentFailure, AskKind, PlanStatus, ToolStatus, TurnOutcome, Usage,
 };
-use aetheel_turn::recording::ParsedRecording;
-use aetheel_turn::replay::ReplayResult;
+use aetheel_recording::ParsedRecording;
+use aetheel_recording::replay::ReplayResult;
 
 /// One entry of a summary.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,7 +3,7 @@
 use aetheel_model::agent::{
     AgentLine, AskDecision, Exit, HostCommand, Input, Pipe, StartTurn, TimedInput, TurnRef,
 };
-use aetheel_turn::recording::{EntryKind, ParsedRecording, RecordingEntry};
+use aetheel_recording::{EntryKind, ParsedRecording, RecordingEntry};
 
 /// One input of a trial.
 #[derive(Clone, Debug)]

@@ -3,9 +3,8 @@
 use serde_json::Value;
 
 use aetheel_model::agent::{Action, AgentEventKind, TurnKey};
-use aetheel_turn::Ending;
-use aetheel_turn::recording::RecordingEntry;
-use aetheel_turn::replay::{ReplayResult, endings, lost_text};
+use aetheel_recording::replay::{ReplayResult, endings, lost_text};
+use aetheel_recording::{Ending, RecordingEntry};
 
 /// The position of a line that is not JSON.
 const PLAIN: &str = "plain text";

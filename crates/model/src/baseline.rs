@@ -1,6 +1,6 @@
 //! The usual output of an agent, learned for each version of it from turns that succeeded.
 //!
-//! The detector of lost answers (`turn::conservation`) ignores positions that contained text beside
+//! The detector of lost answers (`recording::conservation`) ignores positions that contained text beside
 //! readable answers, and a success without an answer is suspicious for a backend that always
 //! answers. `docs/drift.md` states the rules. No I/O and no clock. Tested below and in
 //! `tests/dispatch/baselines.rs`.

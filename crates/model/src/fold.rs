@@ -71,7 +71,7 @@ impl ToolUse {
 }
 
 /// The state of a turn so far. (A transcript of a finished turn, with everything in order, is
-/// `TurnTranscript` in the crate `turn`.)
+/// `TurnTranscript` in the crate `recording`.)
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transcript {
     text: Parts,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use serde::Deserialize;
 
-use aetheel_store::disk::read_ordinary;
+use aetheel_runtime::ordinary::read_ordinary;
 
 use crate::digest::BlobDigest;
 use crate::manifest::{BlobDescriptor, MAX_MANIFEST_BYTES};

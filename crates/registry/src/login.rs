@@ -10,7 +10,7 @@ use secrecy::SecretString;
 use serde::Deserialize;
 
 use aetheel_model::registry_key::RegistryKey;
-use aetheel_store::disk::read_ordinary;
+use aetheel_runtime::ordinary::read_ordinary;
 
 /// Maximum size of Docker's file, in bytes.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;

@@ -1,9 +1,10 @@
 //! Enforces the host's invariants of one turn: whatever a guest does or forgets, people see one
 //! ordered answer of bounded length with exactly one end. Pure.
 
-use aetheel_model::agent::{AgentEventKind, SessionReady, ToolEnd, ToolStatus, TurnDone};
+use aetheel_model::agent::{
+    AgentEventKind, InvalidSessionId, SessionId, SessionReady, ToolEnd, ToolStatus, TurnDone,
+};
 use aetheel_model::fold::Transcript;
-use aetheel_store::workspace::{BindingsError, SessionId};
 
 /// Maximum number of tool uses in one turn, including those of sub-agents.
 pub(super) const TOOLS: usize = 10_000;
@@ -57,8 +58,8 @@ impl Guard {
     /// Stores the agent's session and returns its id.
     ///
     /// # Errors
-    /// [`BindingsError::InvalidSession`] for an id that could be taken for a flag or a path.
-    pub(super) fn session(&mut self, ready: SessionReady) -> Result<&str, BindingsError> {
+    /// [`InvalidSessionId`] for an id that could be taken for a flag or a path.
+    pub(super) fn session(&mut self, ready: SessionReady) -> Result<&str, InvalidSessionId> {
         SessionId::new(&ready.native_id)?;
         Ok(&self.session.insert(ready).native_id)
     }

@@ -1,31 +1,26 @@
 //! One turn: from a prompt to exactly one outcome.
 //!
-//! Owns the turn engine and the recordings. [`run`] drives a turn on a link of [`Links`]. A link is
-//! a guest (a running instance of a backend component) together with the agent process that it
-//! controls. The ports of the crate are [`Backend`] and [`Guest`] (`guest`), [`Launcher`]
-//! (`launch`), [`Policies`], [`TurnObservers`] and [`Audience`]. Must not know wasmtime, processes or chat platforms.
+//! Owns the turn engine. [`run`] drives a turn on a link of [`Links`]. A link is a guest (a running
+//! instance of a backend component) together with the agent process that it controls. The ports of
+//! the crate are [`Backends`], [`Launcher`] (`launch`), [`Policies`], [`TurnObservers`] and
+//! [`Audience`], beside those to one backend, which `aetheel-recording` has. Must not know wasmtime,
+//! processes, chat platforms or files of the operator.
 //!
-//! * A turn: `driver`, with its `clock`, its `guard` and its end (`ending`, `reason`).
-//! * Links: `links` selects the link of a turn, and `link` runs it. `plan` and `reach` decide what
-//!   its guest may start, from the operator's settings (`host`).
+//! * A turn: `driver`, with its `clock`, its `guard` and its result (`turn_result`).
+//! * Links: `links` selects the link of a turn, and `link` runs it and writes its recording. `plan`
+//!   and `reach` decide what its guest may start, from the operator's settings (`host`). `crash`
+//!   checks whether a link could be rebuilt from its recording.
 //! * `tools` are the tools of the host that agents may call, and `tool_endpoints` finds the link of a
 //!   call that arrives at the MCP server.
-//! * Recordings: `recording` writes, keeps and reads them, `replay` replays one to a guest,
-//!   `reread` finds a lost answer in one, and `transcript` converts a recorded turn to a
-//!   transcript. `crash` checks whether a link could be rebuilt from one. `conservation` detects
-//!   answers that were lost. `comparison` compares how two versions of a backend read a turn.
 
 mod agent_folders;
 mod audience;
+mod backends;
 mod blob;
 mod clock;
-pub mod comparison;
-pub mod conservation;
 pub mod crash;
 mod driver;
-mod ending;
 mod guard;
-mod guest;
 mod host;
 mod launch;
 mod link;
@@ -34,22 +29,17 @@ mod observers;
 pub mod plan;
 mod policies;
 mod reach;
-pub mod reason;
-pub mod recording;
-pub mod replay;
-pub mod reread;
 mod stop;
 mod tool_endpoints;
 mod tools;
-pub mod transcript;
+mod turn_result;
 mod working_directory;
 
 pub use agent_folders::{AgentFolders, LinkError};
 pub use audience::{Answerer, AskCloseReason, Audience, Judgement};
+pub use backends::{Backends, VersionError};
 pub use blob::Blob;
 pub use driver::{Steering, TurnRequest, run};
-pub use ending::{Ending, StopReason, Suspicion, TurnResult};
-pub use guest::{Backend, Backends, Generation, Guest, GuestFailure, RolloutPair, VersionError};
 pub use host::{Agents, BASE_VARIABLES, Host, InstalledAgent};
 pub use launch::{
     AgentProcess, Launch, LaunchError, Launcher, OutputLine, ProcessCommand, ProcessEvent,
@@ -66,4 +56,5 @@ pub use tools::{
     ClaimAction, ClaimCall, DelegatedCall, HandOffRequest, HostRequest, LaterTurn,
     ReadChannelRequest, RepeatedTurn, ToolLimits, call_done, call_failed, host_tools,
 };
+pub use turn_result::{StopReason, Suspicion, TurnResult};
 pub use working_directory::{WorkingDirectory, WorkingDirectoryError};

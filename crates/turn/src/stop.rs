@@ -2,7 +2,7 @@
 
 use tokio::sync::watch;
 
-use super::ending::StopReason;
+use super::StopReason;
 
 /// The reason why the host stopped the turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

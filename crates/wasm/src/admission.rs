@@ -19,7 +19,7 @@ use aetheel_model::agent::capability;
 use aetheel_model::agent::descriptor::DescriptorError;
 use aetheel_model::agent::{Descriptor, HostCommand, Input, Safety, StartTurn, TimedInput};
 use aetheel_model::plain::one_line;
-use aetheel_turn::GuestFailure;
+use aetheel_recording::GuestFailure;
 
 /// The interface of the contract's types. It may be imported if it has no functions.
 const TYPES: &str = "aetheel:backend/types";

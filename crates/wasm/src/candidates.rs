@@ -12,7 +12,7 @@ use super::component::ComponentBackend;
 use super::instance::Blueprint;
 use super::trust_state::TrustState;
 use aetheel_model::agent::Descriptor;
-use aetheel_turn::{Backend as _, Generation};
+use aetheel_recording::{Backend as _, Generation};
 
 /// The current generation of every backend. Only the loader replaces it. Readers never wait.
 pub(super) type Current = ArcSwap<BTreeMap<String, ServingBackend>>;

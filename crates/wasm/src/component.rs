@@ -12,8 +12,8 @@ use super::instance::{Blueprint, Instance, StartFailure};
 use super::measure::{Gauge, ResourceUsage, timed};
 use super::profile::StackProfile;
 use aetheel_model::agent::{Action, Descriptor, TimedInput};
+use aetheel_recording::{Backend, Generation, Guest, GuestFailure};
 use aetheel_runtime::figures::{CallTimer, GuestFigures, OpenGuest};
-use aetheel_turn::{Backend, Generation, Guest, GuestFailure};
 
 /// One generation of a backend: one load of its component.
 pub struct ComponentBackend {

@@ -10,7 +10,7 @@ use super::trust_state::Distrust;
 use aetheel_kit::selftest::SelftestError;
 use aetheel_model::agent::descriptor::DescriptorError;
 use aetheel_model::extension::ExtensionDescriptorError;
-use aetheel_turn::GuestFailure;
+use aetheel_recording::GuestFailure;
 
 /// The interface that every backend exports, without its version.
 pub(super) const CONTRACT: &str = "aetheel:backend/backend";

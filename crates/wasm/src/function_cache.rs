@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use aetheel_store::disk::{read_ordinary, replace, sweep_temporary};
+use aetheel_runtime::ordinary::read_ordinary;
+use aetheel_store::disk::{replace, sweep_temporary};
 
 /// Name of the file in the folder for compiled code.
 const FILE: &str = "functions";

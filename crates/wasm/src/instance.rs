@@ -19,7 +19,7 @@ use super::profile::StackProfile;
 use super::sandbox::{self, GuestLimitError, StoreState};
 use aetheel_model::agent::{Action, TimedInput};
 use aetheel_model::limits::ResourceLimits;
-use aetheel_turn::GuestFailure;
+use aetheel_recording::GuestFailure;
 
 /// The message of wasmtime when the hostcall fuel is exhausted. Its error type is private. The test
 /// `a_list_of_a_million_actions_is_cut_off` depends on it.

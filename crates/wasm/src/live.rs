@@ -14,9 +14,9 @@ use super::partial_components::PartialComponents;
 use super::source;
 use super::version_error::short;
 use aetheel_model::plain::with_causes;
+use aetheel_recording::{Backend as _, Generation};
 use aetheel_store::disk::Stamp;
 use aetheel_store::workspace::{LiveAnswer, LiveVersionFile};
-use aetheel_turn::{Backend as _, Generation};
 
 /// The part of the loader that serves versions in development.
 pub(super) struct LiveControl<'a>(pub(super) &'a mut Loader);

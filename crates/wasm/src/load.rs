@@ -12,8 +12,8 @@ use super::partial_components::PartialComponents;
 use super::report::LoadReport;
 use super::rollout::RolloutControl;
 use super::source::ComponentSource;
+use aetheel_recording::Backend as _;
 use aetheel_store::disk::Stamp;
-use aetheel_turn::Backend as _;
 
 impl Loader {
     /// Loads a component that was read from a file, and makes the best component of its name serve.

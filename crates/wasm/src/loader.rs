@@ -24,10 +24,11 @@ use super::watch::{FolderWatch, Hint, Settling, is_component};
 use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::plain::with_causes;
 use aetheel_model::rollout::Rollout;
+use aetheel_recording::{Backend as _, Generation};
 use aetheel_runtime::figures;
 use aetheel_store::disk::Stamp;
 use aetheel_store::workspace::{Components, LiveFolder, ServedComponent};
-use aetheel_turn::{Backend as _, Generation, VersionError};
+use aetheel_turn::VersionError;
 
 /// The files whose capabilities wait for the operator's approval.
 pub(super) type UnacceptedFiles = Mutex<BTreeMap<PathBuf, Arc<RequestedCapabilities>>>;

@@ -8,8 +8,8 @@ use super::candidates::Successors;
 use super::live_versions::LiveVersions;
 use super::loader::LoaderRequest;
 use aetheel_model::id::ChannelId;
+use aetheel_recording::Backend;
 use aetheel_store::workspace::LiveFolder;
-use aetheel_turn::Backend;
 
 /// The versions on rollout and in development.
 pub struct PartialVersions {

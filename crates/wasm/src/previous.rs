@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::component::ComponentBackend;
 use super::loader::Loader;
 use aetheel_model::plain::with_causes;
-use aetheel_turn::{Backend as _, Generation};
+use aetheel_recording::{Backend as _, Generation};
 
 impl Loader {
     /// Returns whether a component of a backend that served earlier is kept, besides those that

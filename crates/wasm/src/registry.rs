@@ -17,8 +17,9 @@ use super::options::RegistryOptions;
 use super::partial::PartialVersions;
 use super::report::LoadReport;
 use super::requested::RequestedCapabilities;
+use aetheel_recording::{Backend, Generation, RolloutPair};
 use aetheel_runtime::supervisor;
-use aetheel_turn::{Backend, Backends, Generation, RolloutPair, VersionError};
+use aetheel_turn::{Backends, VersionError};
 
 /// The current backends by name. Dropping it ends the watch; backends that are in use stay usable.
 pub struct Registry {

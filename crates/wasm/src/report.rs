@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::error::AdmissionError;
-use aetheel_turn::Generation;
+use aetheel_recording::Generation;
 
 /// The result of checking one file.
 #[derive(Clone, Debug)]

@@ -16,9 +16,10 @@ use super::source;
 use super::version_error::{ComponentVersionError, short};
 use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::plain::with_causes;
+use aetheel_recording::{Backend as _, Generation};
 use aetheel_store::disk::Stamp;
 use aetheel_store::workspace::{Components, ServedComponent};
-use aetheel_turn::{Backend as _, Generation, VersionError};
+use aetheel_turn::VersionError;
 use tokio::time::Instant;
 
 impl Loader {

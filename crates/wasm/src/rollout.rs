@@ -20,8 +20,9 @@ use super::version_error::{ComponentVersionError, short};
 use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::plain::with_causes;
 use aetheel_model::rollout::Rollout;
+use aetheel_recording::{Backend as _, Generation};
 use aetheel_store::workspace::ServedComponent;
-use aetheel_turn::{Backend as _, Generation, VersionError};
+use aetheel_turn::VersionError;
 
 /// The part of the loader that holds new versions back.
 pub(super) struct RolloutControl<'a>(pub(super) &'a mut Loader);

@@ -15,8 +15,9 @@ use crate::sources::RunningSchedules;
 use aetheel_cluster::{Cluster, Peers};
 use aetheel_discord::LoginHistory;
 use aetheel_model::plain::with_causes;
+use aetheel_runtime::ordinary::read_ordinary;
 use aetheel_runtime::supervisor;
-use aetheel_store::disk::{read_ordinary, replace};
+use aetheel_store::disk::replace;
 
 /// The state file that moves to each new leader: the time up to which schedules were handled.
 const SCHEDULES_FILE: &str = "schedules.md";

@@ -6,7 +6,7 @@ use std::path::Path;
 use sha2::{Digest as _, Sha256};
 
 use aetheel_model::plain::hex;
-use aetheel_store::disk::read_ordinary;
+use aetheel_runtime::ordinary::read_ordinary;
 use aetheel_turn::Backends;
 
 /// Largest size of a file that is included, in bytes.

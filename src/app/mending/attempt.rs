@@ -18,12 +18,12 @@ use aetheel_model::plain::{counted, short_line, with_causes};
 use aetheel_model::redact::Redactor;
 use aetheel_model::rollout::Rollout;
 use aetheel_process::Custody;
+use aetheel_recording::{Backend, Recorder};
 use aetheel_settings::Config;
 use aetheel_store::workspace::{
     Components, MendingNote, MendingState, ServedComponent, Workspace, component_digest,
 };
-use aetheel_turn::recording::Recorder;
-use aetheel_turn::{Backend, Backends as _, VersionError};
+use aetheel_turn::{Backends as _, VersionError};
 use aetheel_wasm::{AdmissionError, Engine};
 
 /// The limits of an attempt that nobody started.

@@ -13,8 +13,8 @@ use aetheel_kit::Case;
 use aetheel_model::agent::{HostCommand, Input};
 use aetheel_model::limits::ResourceLimits;
 use aetheel_model::plain::with_causes;
-use aetheel_turn::replay::{Batches, replay};
-use aetheel_turn::{Backend as _, Guest};
+use aetheel_recording::replay::{Batches, replay};
+use aetheel_recording::{Backend as _, Guest};
 use aetheel_wasm::Engine;
 
 /// Minimum duration of a measurement, and the minimum number of runs.

@@ -18,13 +18,13 @@ use crate::terminal::{OutputStyle, print_stderr};
 use crate::{progress, terminal};
 use aetheel_model::choice::LogFormat;
 use aetheel_model::plain::{counted, with_causes};
+use aetheel_recording::comparison::{CompareError, TurnDifference, compare_recorded};
+use aetheel_recording::{MAX_READ_BYTES, ParsedRecording, newest, open_turns};
 use aetheel_runtime::log;
+use aetheel_runtime::ordinary::read_ordinary;
 use aetheel_settings::Config;
-use aetheel_store::disk::read_ordinary;
 use aetheel_store::workspace::Components;
 use aetheel_turn::Backends;
-use aetheel_turn::comparison::{CompareError, TurnDifference, compare_recorded};
-use aetheel_turn::recording::{MAX_READ_BYTES, ParsedRecording, newest, open_turns};
 
 /// Time limit for all recordings.
 const ALL_TIMEOUT: Duration = Duration::from_secs(80);

@@ -15,8 +15,8 @@ use aetheel_model::agent::descriptor::{
 };
 use aetheel_model::agent::{Descriptor, HostCommand, Input, Safety, StartTurn};
 use aetheel_model::plain::counted;
-use aetheel_turn::recording::{EntryKind, RecordingEntry};
-use aetheel_turn::replay::{Batches, replay};
+use aetheel_recording::replay::{Batches, replay};
+use aetheel_recording::{EntryKind, RecordingEntry};
 use aetheel_wasm::Engine;
 
 /// Inputs per call, about as many as a busy agent produces at once.

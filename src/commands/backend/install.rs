@@ -23,11 +23,11 @@ use aetheel_model::choice::{LogFormat, Trust};
 use aetheel_model::plain::{counted, with_causes};
 use aetheel_model::redact::Redactor;
 use aetheel_model::rollout::Rollout;
+use aetheel_recording::Backend as _;
 use aetheel_registry::ArtifactReference;
 use aetheel_runtime::log;
 use aetheel_settings::Config;
 use aetheel_store::workspace::{BackendFile, LockedBackend};
-use aetheel_turn::Backend as _;
 use aetheel_wasm::{AdmissionError, RequestedCapabilities, StagedComponent};
 
 #[derive(Clone, Copy, Debug)]

@@ -18,9 +18,9 @@ use crate::startup::settings::OperatorSettings;
 use crate::startup::{LoadedBackends, cleanup, confinement, host_of};
 use crate::terminal::{self, OutputStyle};
 use aetheel_model::plain::{counted, short_line, with_causes};
+use aetheel_recording::{Backend, Recorder};
 use aetheel_store::workspace::Workspace;
-use aetheel_turn::recording::Recorder;
-use aetheel_turn::{Backend, Backends as _};
+use aetheel_turn::Backends as _;
 
 /// The arguments of the command.
 pub(in crate::commands) struct MendOptions {

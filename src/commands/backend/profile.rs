@@ -15,7 +15,7 @@ use crate::cli::exit;
 use crate::terminal::{self, OutputStyle};
 use aetheel_kit::Case;
 use aetheel_model::plain::counted;
-use aetheel_turn::replay::{Batches, replay};
+use aetheel_recording::replay::{Batches, replay};
 use aetheel_wasm::{FunctionShare, StackProfile};
 
 /// How long a recording is read again and again if the number of rounds is not given.

@@ -11,8 +11,8 @@ use crate::cli::exit;
 use crate::terminal::{self, OutputStyle};
 use aetheel_kit::{Case, difference, summary};
 use aetheel_model::plain::counted;
+use aetheel_recording::replay::{Batches, ReplayResult, replay};
 use aetheel_settings::Config;
-use aetheel_turn::replay::{Batches, ReplayResult, replay};
 
 pub(in crate::commands) async fn run(
     config: Config,

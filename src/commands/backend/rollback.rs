@@ -8,7 +8,8 @@ use crate::cli::exit;
 use crate::startup::LoadedBackends;
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::print_stderr;
-use aetheel_turn::{Backend, Backends as _};
+use aetheel_recording::Backend;
+use aetheel_turn::Backends as _;
 
 pub(in crate::commands) async fn run(settings: OperatorSettings, name: String) -> u8 {
     let (config, redactor, LoadedBackends { agents, components, .. }) =

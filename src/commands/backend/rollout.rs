@@ -11,11 +11,12 @@ use crate::startup::LoadedBackends;
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::{self, print_stderr};
 use aetheel_model::plain::{counted, with_causes};
+use aetheel_recording::{Backend, RolloutPair};
 use aetheel_settings::Config;
 use aetheel_store::workspace::{
     EndedRollout, FileError, LiveFolder, NotedDifference, RolloutNote, RolloutNotes, RolloutState,
 };
-use aetheel_turn::{Backend, Backends as _, RolloutPair};
+use aetheel_turn::Backends as _;
 
 #[derive(Clone, Copy, Debug)]
 pub(in crate::commands) enum RolloutAction {

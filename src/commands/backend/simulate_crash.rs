@@ -17,10 +17,10 @@ use crate::terminal::{self, OutputStyle, fail};
 use aetheel_kit::Case;
 use aetheel_model::choice::LogFormat;
 use aetheel_model::plain::{counted, with_causes};
+use aetheel_recording::{Backend, EntryKind, RecordingEntry};
 use aetheel_runtime::log;
 use aetheel_turn::crash::{SimulatedCrash, crash_points, simulate_crash};
-use aetheel_turn::recording::{EntryKind, RecordingEntry};
-use aetheel_turn::{Backend, Backends as _, RebuildError};
+use aetheel_turn::{Backends as _, RebuildError};
 
 /// Largest number of points that are printed as text.
 const MAX_SHOWN: usize = 10;

@@ -10,8 +10,8 @@ use aetheel_model::event::Lane;
 use aetheel_model::finding::Finding;
 use aetheel_model::id::ChannelId;
 use aetheel_model::redact::Redactor;
+use aetheel_runtime::ordinary::read_ordinary;
 use aetheel_settings::Config;
-use aetheel_store::disk::read_ordinary;
 use aetheel_store::workspace::Channels;
 
 /// Time limit for all checks.

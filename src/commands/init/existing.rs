@@ -13,8 +13,9 @@ use crate::startup::settings::{
     ConfigFolder, FolderReason, SETTINGS_FILE, env_file, user_folder, xdg_folder,
 };
 use aetheel_process::forget_variables;
+use aetheel_runtime::ordinary::read_ordinary;
 use aetheel_settings::{Config, VARIABLES, config_dir};
-use aetheel_store::disk::{read_ordinary, text_of};
+use aetheel_store::disk::text_of;
 
 /// Largest size of a settings file, in bytes.
 const MAX_SETTINGS_BYTES: u64 = 1 << 20;

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::files::SetupFileError;
 use crate::startup::survey::make_private;
-use aetheel_store::disk::{WORLD_READABLE_MODE, read_ordinary, replace_for};
+use aetheel_runtime::ordinary::read_ordinary;
+use aetheel_store::disk::{WORLD_READABLE_MODE, replace_for};
 
 /// First line of each unit. Only units that begin with it are replaced, so the text must not
 /// change.

@@ -20,13 +20,13 @@ use aetheel_model::choice::LogFormat;
 use aetheel_model::event::Lane;
 use aetheel_model::policy::{PolicyContext, PolicyRequest, PolicyRuling};
 use aetheel_model::redact::Redactor;
-use aetheel_runtime::log;
-use aetheel_settings::Config;
-use aetheel_store::disk::open_ordinary;
-use aetheel_store::workspace::{Channels, Workspace};
-use aetheel_turn::recording::{
+use aetheel_recording::{
     Header, MAX_READ_BYTES, ReadError, RecordingEntry, RecordingLines, newest,
 };
+use aetheel_runtime::log;
+use aetheel_runtime::ordinary::open_ordinary;
+use aetheel_settings::Config;
+use aetheel_store::workspace::{Channels, Workspace};
 
 /// Maximum length of a line, in bytes.
 const MAX_LINE_BYTES: usize = 16 << 20;

@@ -23,9 +23,10 @@ use aetheel_model::event::Lane;
 use aetheel_model::finding::Finding;
 use aetheel_model::plain::with_causes;
 use aetheel_runtime::lease::Lease;
+use aetheel_runtime::ordinary::read_ordinary;
 use aetheel_runtime::supervisor;
 use aetheel_settings::{Config, HolderMode};
-use aetheel_store::disk::{read_ordinary, replace};
+use aetheel_store::disk::replace;
 use aetheel_store::workspace::{BindingsError, FileError, Journal, Lock, Workspace, is_label};
 
 /// State file with the machine's identity, because two machines may have the same name by mistake.

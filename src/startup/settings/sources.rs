@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::env_file::EnvFile;
 use aetheel_model::redact::is_secret_name;
 use aetheel_process::take_descriptor;
-use aetheel_store::disk::read_ordinary;
+use aetheel_runtime::ordinary::read_ordinary;
 
 /// Largest size of a file or stream of settings, in bytes.
 const MAX_SOURCE_BYTES: u64 = 1 << 20;

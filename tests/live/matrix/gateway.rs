@@ -19,7 +19,6 @@ use aetheel_model::event::{Lane, NewEvent};
 use aetheel_model::id::{ChannelId, UserId};
 use aetheel_model::redact::Redactor;
 use aetheel_settings::Config;
-use aetheel_turn::recording;
 use tempfile::TempDir;
 
 use super::super::agents::{Agent, Home, KEY};
@@ -438,7 +437,7 @@ impl Aftermath {
                 }) {
                     self.faults.push("a recording holds an address of the tool server".to_owned());
                 }
-                match recording::ParsedRecording::read(&text) {
+                match aetheel_recording::ParsedRecording::read(&text) {
                     Ok(tape) => self.fold(&tape.entries),
                     Err(error) => {
                         self.faults.push(format!("a recording does not read back: {error}"))
@@ -448,10 +447,10 @@ impl Aftermath {
         }
     }
 
-    fn fold(&mut self, entries: &[recording::RecordingEntry]) {
+    fn fold(&mut self, entries: &[aetheel_recording::RecordingEntry]) {
         use aetheel_model::agent::{Action, AgentEvent, AgentEventKind};
         for entry in entries {
-            if let recording::EntryKind::Out(Action::Event(AgentEvent {
+            if let aetheel_recording::EntryKind::Out(Action::Event(AgentEvent {
                 kind: AgentEventKind::Unrecognised(unknown),
                 ..
             })) = &entry.kind

@@ -12,7 +12,8 @@ use tokio::time::Instant;
 
 use aetheel_model::agent::descriptor::{Feature, LinkSharing};
 use aetheel_model::agent::{QueryKind, QueryResult};
-use aetheel_turn::{Backend, Links};
+use aetheel_recording::Backend;
+use aetheel_turn::Links;
 
 /// The time limit for an agent's answer. Some agents take seconds to start.
 const LISTING_TIMEOUT: Duration = Duration::from_secs(30);

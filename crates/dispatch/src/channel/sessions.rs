@@ -16,12 +16,12 @@ use super::listings::ListingKind;
 use super::{ChannelContext, DIRECTORY};
 use crate::Shared;
 use aetheel_model::agent::descriptor::Feature;
-use aetheel_model::agent::{QueryKind, QueryResult};
+use aetheel_model::agent::{QueryKind, QueryResult, SessionId};
 use aetheel_model::event::{Event, Lane};
 use aetheel_model::plain::{short_line, with_causes};
+use aetheel_recording::reason::readable_message;
 use aetheel_runtime::clock::Clock;
-use aetheel_store::workspace::{PastConversation, SessionId};
-use aetheel_turn::reason::readable_message;
+use aetheel_store::workspace::PastConversation;
 
 /// The maximum length of a title, in characters.
 const TITLE_LIMIT: usize = 80;

@@ -149,7 +149,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use aetheel_turn::Generation;
+    use aetheel_recording::Generation;
 
     fn first(what: &str, sample: &str) -> FirstSeen {
         let key = DriftKey {

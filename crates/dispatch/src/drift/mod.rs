@@ -31,9 +31,10 @@ use super::rollout::remove_from_lock;
 use aetheel_model::agent::Unrecognised;
 use aetheel_model::baseline::UNKNOWN_VERSION;
 use aetheel_model::plain::with_causes;
+use aetheel_recording::{Ending, Generation};
 use aetheel_runtime::figures;
 use aetheel_store::workspace::DriftKey;
-use aetheel_turn::{Ending, Generation, TurnResult, UnknownOutput};
+use aetheel_turn::{TurnResult, UnknownOutput};
 
 /// New kinds of output within this time share one notice.
 const NOTICE_DELAY: Duration = Duration::from_millis(800);

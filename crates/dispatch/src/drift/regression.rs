@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use aetheel_turn::Generation;
+use aetheel_recording::Generation;
 
 /// The number of turns on a new generation that are judged, and of turns on the previous one that
 /// they are compared with.

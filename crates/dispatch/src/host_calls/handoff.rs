@@ -18,8 +18,8 @@ use aetheel_model::access::LanePermissions;
 use aetheel_model::event::{AgentCause, AgentRequest, EventKind, EventOrigin, Lane, NewEvent};
 use aetheel_model::host_tool::HostToolKind;
 use aetheel_model::id::ChannelId;
+use aetheel_recording::RecordedHandOff;
 use aetheel_turn::HandOffRequest;
-use aetheel_turn::recording::RecordedHandOff;
 
 /// Shortest time between two hand-offs from one lane to one place.
 const COOL_DOWN: Duration = Duration::from_secs(60);
@@ -44,7 +44,8 @@ impl HandOffTimes {
     /// Adds the hand-offs of a previous process.
     pub(crate) fn restore(&self, hand_offs: Vec<RecordedHandOff>, now: Timestamp) {
         let instant = Instant::now();
-        for RecordedHandOff { from, at, request } in hand_offs {
+        for RecordedHandOff { from, at, input } in hand_offs {
+            let Ok(request) = serde_json::from_str::<HandOffRequest>(&input) else { continue };
             let age = Duration::try_from(now.duration_since(at)).unwrap_or_default();
             let at = instant.checked_sub(age).filter(|_| age < COOL_DOWN);
             if let (Some(at), Some(lane)) = (at, lane_of(&request, &from)) {

@@ -29,8 +29,9 @@ use aetheel_model::event::{Event, EventKind, Lane, Sequence};
 use aetheel_model::plain::short_line;
 use aetheel_model::prompt::{self, Expansion};
 use aetheel_model::queue::{LaneHold, Queue};
+use aetheel_recording::Backend;
 use aetheel_store::workspace::{LostTurn, TurnLine};
-use aetheel_turn::{Backend, Steering, StopReason};
+use aetheel_turn::{Steering, StopReason};
 
 /// The maximum length of an [`EventSummary`] text, in characters.
 const SUMMARY_LIMIT: usize = 60;

@@ -21,9 +21,9 @@ use crate::recovery::restart::notice_target;
 use aetheel_model::budget::AccountUse;
 use aetheel_model::event::{Event, EventKind, Lane, Sequence};
 use aetheel_model::queue::LaneHold;
+use aetheel_recording::Backend;
 use aetheel_runtime::supervisor;
 use aetheel_store::workspace::LimitNote;
-use aetheel_turn::Backend;
 
 /// How often a paused lane is checked.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);

@@ -6,7 +6,8 @@ use super::clock_words::renewal_in_words;
 use aetheel_model::agent::descriptor::Feature;
 use aetheel_model::agent::{Descriptor, FailureKind, Quota};
 use aetheel_model::plain::short_line;
-use aetheel_turn::{Ending, TurnResult};
+use aetheel_recording::Ending;
+use aetheel_turn::TurnResult;
 
 /// The longest time that a lane waits. Weekly allowances are the longest that agents report.
 const MAX_WAIT: SignedDuration = SignedDuration::from_hours(8 * 24);

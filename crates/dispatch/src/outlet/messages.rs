@@ -9,7 +9,7 @@ use aetheel_model::agent::{AgentFailure, FailureKind};
 use aetheel_model::event::{AgentCause, AgentRequest, Lane};
 use aetheel_model::plain::counted;
 use aetheel_model::queue::Rejection;
-use aetheel_turn::Ending;
+use aetheel_recording::Ending;
 
 /// A notice below an answer for which the agent got the previous messages as text, because the
 /// session is on another machine.
@@ -349,7 +349,7 @@ fn first_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use aetheel_turn::GuestFailure;
+    use aetheel_recording::GuestFailure;
 
     /// Returns all kinds. A new one must be added here, or this does not compile.
     fn kinds() -> Vec<FailureKind> {

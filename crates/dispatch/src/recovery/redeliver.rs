@@ -17,12 +17,13 @@ use crate::Shared;
 use crate::outlet::{Notice, Offer, TurnAnswer};
 use crate::persistence::wait_until_saved;
 use crate::questions::Person;
+use aetheel_model::agent::SessionId;
 use aetheel_model::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
 use aetheel_model::plain::with_causes;
+use aetheel_recording::Backend;
+use aetheel_recording::reread::RereadAnswer;
 use aetheel_runtime::figures::{self, EventOutcome};
-use aetheel_store::workspace::{LostState, LostTurn, SessionId};
-use aetheel_turn::Backend;
-use aetheel_turn::reread::RereadAnswer;
+use aetheel_store::workspace::{LostState, LostTurn};
 
 /// The longest time to wait for the result of a button press. Discord requires a response within
 /// three seconds.

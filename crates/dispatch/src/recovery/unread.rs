@@ -12,10 +12,11 @@ use crate::outlet::Offer;
 use crate::persistence::EventProgress;
 use aetheel_model::event::{Event, EventOrigin, Lane};
 use aetheel_model::plain::with_causes;
+use aetheel_recording::Backend;
+use aetheel_recording::reread::{RereadAnswer, RereadError, reread};
 use aetheel_runtime::figures;
 use aetheel_store::workspace::{Binding, LostState, LostTurn, LostTurns};
-use aetheel_turn::reread::{RereadAnswer, RereadError, reread};
-use aetheel_turn::{Backend, TurnResult};
+use aetheel_turn::TurnResult;
 
 /// Prefixes of button ids: for one reply, and for all replies of a backend.
 pub(super) const ONE: &str = "lost-";

@@ -13,12 +13,12 @@ use crate::Shared;
 use crate::recovery::redeliver::Redelivery;
 use aetheel_model::plain::{short_line, with_causes};
 use aetheel_model::rollout::Rollout;
+use aetheel_recording::RolloutPair;
+use aetheel_recording::comparison::{CompareError, TurnDifference, compare_turn};
 use aetheel_runtime::figures::{self, RolloutResult};
 use aetheel_store::workspace::{
     MAX_NOTED_DIFFERENCES, NotedDifference, RolloutEnd, RolloutNote, RolloutState,
 };
-use aetheel_turn::RolloutPair;
-use aetheel_turn::comparison::{CompareError, TurnDifference, compare_turn};
 
 /// How many times as long as a comparison took the task rests after it: it works at most a
 /// twentieth of the time.

@@ -9,8 +9,9 @@ use super::{EndedTurnRecording, component};
 use crate::Shared;
 use crate::questions::Person;
 use crate::recovery::offer::{OfferEffect, OfferRefusal};
+use aetheel_recording::RolloutPair;
 use aetheel_store::workspace::{LostTurn, NotedDifference, RolloutEnd, RolloutNote, RolloutState};
-use aetheel_turn::{RolloutPair, VersionError};
+use aetheel_turn::VersionError;
 
 /// The longest time to wait for the result of a button press. Discord requires a response within
 /// three seconds.

@@ -3,9 +3,9 @@
 use super::offers::NoticeKind;
 use aetheel_model::plain::counted;
 use aetheel_model::rollout::Rollout;
+use aetheel_recording::Backend;
+use aetheel_recording::comparison::TurnDifference;
 use aetheel_store::workspace::{RolloutNote, RolloutState};
-use aetheel_turn::Backend;
-use aetheel_turn::comparison::TurnDifference;
 
 /// Maximum number of differences in a notice.
 const SHOWN_DIFFERENCES: usize = 3;

@@ -2,7 +2,7 @@
 //! serves all of them or is dropped.
 //!
 //! After a turn, both versions replay its recording and are compared
-//! ([`comparison`](aetheel_turn::comparison)). One task does this, one turn after the other. After a
+//! ([`comparison`](aetheel_recording::comparison)). One task does this, one turn after the other. After a
 //! turn that the serving version served, it rests, so that it uses at most a twentieth of one
 //! processor; if too many of these turns wait, further ones are skipped and counted. The first
 //! harmful difference ends a rollout. After enough turns without one, the new version is promoted.
@@ -40,9 +40,10 @@ use aetheel_model::event::Lane;
 use aetheel_model::id::ChannelId;
 use aetheel_model::plain::with_causes;
 use aetheel_model::rollout::Rollout;
+use aetheel_recording::{Backend, Ending, Generation, GuestFailure, RolloutPair};
 use aetheel_runtime::figures::{self, RolloutResult};
 use aetheel_store::workspace::{RolloutEnd, RolloutNote, RolloutState, Workspace};
-use aetheel_turn::{Backend, Ending, Generation, GuestFailure, RolloutPair, TurnResult};
+use aetheel_turn::TurnResult;
 
 /// Maximum number of turns of the serving version that wait to be compared.
 pub const MAX_WAITING_COMPARISONS: usize = 8;

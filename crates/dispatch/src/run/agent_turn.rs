@@ -24,9 +24,10 @@ use aetheel_model::event::{AgentRights, Event, EventKind};
 use aetheel_model::plain::folded;
 use aetheel_model::prompt::Expansion;
 use aetheel_model::tool_summary::tool_summary;
+use aetheel_recording::{Ending, GuestFailure};
 use aetheel_runtime::figures;
 use aetheel_store::workspace::LaneSettings;
-use aetheel_turn::{Ending, GuestFailure, TurnRequest, TurnResult};
+use aetheel_turn::{TurnRequest, TurnResult};
 
 impl TurnRunner {
     /// Runs a prepared turn to its end, and creates its answer.

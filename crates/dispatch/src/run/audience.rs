@@ -26,9 +26,10 @@ use aetheel_model::fold::Transcript;
 use aetheel_model::observed::ObservedKind;
 use aetheel_model::plain::one_line;
 use aetheel_model::policy::PolicyRuling;
+use aetheel_recording::Backend;
 use aetheel_runtime::figures;
 use aetheel_store::workspace::PendingSave;
-use aetheel_turn::{Answerer, AskCloseReason, Audience, Backend, DelegatedCall, Judgement};
+use aetheel_turn::{Answerer, AskCloseReason, Audience, DelegatedCall, Judgement};
 
 /// Shows one turn in its reply. Dropping it closes the open questions.
 pub(super) struct TurnAudience<'a> {

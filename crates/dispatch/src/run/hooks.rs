@@ -22,10 +22,9 @@ use crate::turn_feed::TurnFeed;
 use aetheel_model::agent::{AgentEventKind, Ask, AskKey};
 use aetheel_model::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
 use aetheel_model::fold::Transcript;
+use aetheel_recording::Ending;
 use aetheel_store::workspace::{Hook, HookInstruction, Hooks};
-use aetheel_turn::{
-    Answerer, AskCloseReason, Audience, Ending, StopReason, TurnRequest, TurnResult,
-};
+use aetheel_turn::{Answerer, AskCloseReason, Audience, StopReason, TurnRequest, TurnResult};
 
 /// The reason why a hook failed.
 #[derive(Debug, thiserror::Error)]

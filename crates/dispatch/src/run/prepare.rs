@@ -14,8 +14,9 @@ use aetheel_model::agent::descriptor::Feature;
 use aetheel_model::agent::{AllowedTools, PromptPart, Safety, StartTurn};
 use aetheel_model::event::Event;
 use aetheel_model::prompt::Expansion;
+use aetheel_recording::Backend;
 use aetheel_store::workspace::Binding;
-use aetheel_turn::{Backend, ContinuedTurn, Steering, StopReason};
+use aetheel_turn::{ContinuedTurn, Steering, StopReason};
 
 /// The receivers for stopping a turn, and for messages that people write to it.
 pub(super) type TurnControls =

@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use super::TurnRunner;
-use aetheel_model::agent::{FailureKind, SessionReady};
+use aetheel_model::agent::{FailureKind, SessionId, SessionReady};
 use aetheel_model::event::Event;
 use aetheel_model::plain::with_causes;
-use aetheel_store::workspace::{Binding, BindingsError, SessionId};
-use aetheel_turn::{Ending, TurnResult};
+use aetheel_recording::Ending;
+use aetheel_store::workspace::{Binding, BindingsError};
+use aetheel_turn::TurnResult;
 
 impl TurnRunner {
     /// Saves or forgets the session of the turn. Returns notices about that.

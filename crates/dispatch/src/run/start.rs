@@ -7,11 +7,12 @@ use crate::channel::effective::offered_tools;
 use crate::deps::Choices;
 use crate::run::continuation::interruption;
 use aetheel_model::agent::descriptor::Feature;
-use aetheel_model::agent::{PromptPart, StartTurn, TurnSettings, allowed_tools_for};
+use aetheel_model::agent::{PromptPart, SessionId, StartTurn, TurnSettings, allowed_tools_for};
 use aetheel_model::event::Event;
 use aetheel_model::prompt;
-use aetheel_store::workspace::{LaneSettings, SessionId};
-use aetheel_turn::{Backend, host_tools};
+use aetheel_recording::Backend;
+use aetheel_store::workspace::LaneSettings;
+use aetheel_turn::host_tools;
 
 /// Returns the input that starts the turn of an event, from files that are read now. The flag is
 /// `true` if the turn may only plan and change nothing.

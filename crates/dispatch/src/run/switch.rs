@@ -14,8 +14,8 @@ use aetheel_model::agent::{PlanEntry, PlanStatus, ToolStatus};
 use aetheel_model::event::{Event, Lane};
 use aetheel_model::plain::{cut, short_line};
 use aetheel_model::prompt::{self, Expansion};
+use aetheel_recording::transcript::{self, BlockKind, TurnTranscript};
 use aetheel_store::workspace::{TurnLine, TurnSearch};
-use aetheel_turn::transcript::{self, BlockKind, TurnTranscript};
 
 /// The maximum number of turns that are quoted.
 const MAX_TURNS: usize = 12;

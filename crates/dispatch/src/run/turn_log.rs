@@ -17,8 +17,9 @@ use aetheel_model::budget::BudgetSubject;
 use aetheel_model::event::{Event, EventOrigin};
 use aetheel_model::plain::clean_text;
 use aetheel_model::shown_time::readable;
+use aetheel_recording::{Backend, Ending};
 use aetheel_store::workspace::{TurnLine, TurnStatus};
-use aetheel_turn::{Backend, Ending, TurnResult};
+use aetheel_turn::TurnResult;
 
 /// The failure of a turn that the gateway did not start or resume.
 const REFUSED: &str = "refused";

@@ -12,7 +12,7 @@ use aetheel_model::agent::{Action, SessionReady, TurnDone, TurnOutcome};
 use aetheel_model::fold::Transcript;
 use aetheel_model::redact::Redactor;
 use aetheel_model::tool_summary::tool_summary;
-use aetheel_turn::Ending;
+use aetheel_recording::Ending;
 
 /// A turn while its actions are replayed.
 pub struct TurnRenderer<'a> {

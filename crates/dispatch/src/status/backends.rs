@@ -9,7 +9,7 @@ use crate::{LaneRequestError, Shared};
 use aetheel_model::agent::descriptor::LinkSharing;
 use aetheel_model::agent::{FailureKind, QueryKind, QueryResult};
 use aetheel_model::plain::one_line;
-use aetheel_turn::reason::readable_message;
+use aetheel_recording::reason::readable_message;
 use aetheel_turn::{QueryError, VersionError};
 
 /// A backend and its current state.

@@ -29,12 +29,12 @@ use super::lanes::EventSummary;
 use super::lanes::paused::{LanePause, lane_pause};
 use super::limits::messages as limit_messages;
 use super::outlet::messages;
-use aetheel_model::agent::Safety;
 use aetheel_model::agent::descriptor::{Descriptor, Feature};
+use aetheel_model::agent::{Safety, SessionId};
 use aetheel_model::event::{Event, Lane};
 use aetheel_model::permission::reads_only;
 use aetheel_runtime::figures;
-use aetheel_store::workspace::{SessionId, SettingInForce};
+use aetheel_store::workspace::SettingInForce;
 use aetheel_turn::{Backends, Host};
 
 /// The longest time to wait for the answer whether a backend can work.

@@ -223,7 +223,7 @@ fn span(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use aetheel_store::workspace::SessionId;
+    use aetheel_model::agent::SessionId;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).expect("a time")

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::Shared;
 use aetheel_model::plain::clean_text;
+use aetheel_recording::transcript::{self, TranscriptError, TurnTranscript};
 use aetheel_store::workspace::{FinishedTurns, Shares, TurnLine, TurnSearch};
-use aetheel_turn::transcript::{self, TranscriptError, TurnTranscript};
 
 /// Reads finished turns and their transcripts. Cheap to clone.
 #[derive(Clone)]

@@ -15,9 +15,8 @@ use crate::mutation::{
 use crate::shortened;
 use crate::unread::{Unread, holds, unread};
 use aetheel_model::agent::{Input, Pipe};
-use aetheel_turn::recording::{EntryKind, RecordingEntry};
-use aetheel_turn::replay::{Batches, ReplayResult, replay};
-use aetheel_turn::{Backend, GuestFailure};
+use aetheel_recording::replay::{Batches, ReplayResult, replay};
+use aetheel_recording::{Backend, EntryKind, GuestFailure, RecordingEntry};
 
 /// Maximum number of changed recordings in one check.
 const MAX_CHANGES: usize = 1500;

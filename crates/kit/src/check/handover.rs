@@ -13,9 +13,8 @@ use super::{Area, INPUT_BUDGET, add, compare};
 use aetheel_model::agent::descriptor::LinkSharing;
 use aetheel_model::agent::{Action, HostCommand, Input};
 use aetheel_model::plain::counted;
-use aetheel_turn::recording::{EntryKind, RecordingEntry};
-use aetheel_turn::replay::{Batches, ReplayResult, replay, replay_moving};
-use aetheel_turn::{Backend, GuestFailure};
+use aetheel_recording::replay::{Batches, ReplayResult, replay, replay_moving};
+use aetheel_recording::{Backend, EntryKind, GuestFailure, RecordingEntry};
 
 /// Minimum of the maximum number of handovers that are tried for a recording.
 const FEW_HANDOVERS: usize = 4;

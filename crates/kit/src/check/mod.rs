@@ -13,9 +13,8 @@ use super::simulator::{self, Violation};
 use super::trial::{self, GuestTrial};
 use super::{brief, hostile};
 use aetheel_model::agent::Descriptor;
-use aetheel_turn::recording::{EntryKind, FORMAT, Header, ParsedRecording};
-use aetheel_turn::replay::{Batches, Keys, ReplayResult, replay};
-use aetheel_turn::{Backend, GuestFailure};
+use aetheel_recording::replay::{Batches, Keys, ReplayResult, replay};
+use aetheel_recording::{Backend, EntryKind, FORMAT, GuestFailure, Header, ParsedRecording};
 
 /// The number of findings at which an area stops, because further ones probably have the same
 /// cause.

@@ -9,7 +9,7 @@ use aetheel_model::agent::{
     HostCommand, Input, PromptPart, Spawn, StartTurn, TextEvent, TimedInput, TurnDone, TurnOutcome,
     Write,
 };
-use aetheel_turn::{Generation, Guest};
+use aetheel_recording::{Generation, Guest};
 
 /// The fault that is built into a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

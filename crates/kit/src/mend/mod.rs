@@ -18,8 +18,7 @@ use self::scramble::{Scramble, positions_of_prose};
 use self::stages::MendTrial;
 use super::case::Case;
 use aetheel_model::agent::{HostCommand, Input, PromptPart};
-use aetheel_turn::RolloutPair;
-use aetheel_turn::recording::{EntryKind, ParsedRecording, RecordingEntry};
+use aetheel_recording::{EntryKind, ParsedRecording, RecordingEntry, RolloutPair};
 
 pub use self::patch::{PatchFault, SourceFiles, SourcePatch, examine};
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::seeded_rng::SeededRng;
 use aetheel_model::agent::{Input, Pipe};
-use aetheel_turn::recording::{EntryKind, RecordingEntry};
+use aetheel_recording::{EntryKind, RecordingEntry};
 
 /// Keys whose values a parser may compare with known words.
 const COMPARED: [&str; 12] = [

@@ -13,11 +13,12 @@ use crate::mutation::{Change, Holds, Recording, silent_loss};
 use crate::shortened;
 use crate::unread::locate;
 use aetheel_model::agent::{Action, AgentEventKind, TurnKey};
-use aetheel_turn::comparison::{CompareError, compare};
-use aetheel_turn::recording::{EntryKind, ParsedRecording, RecordingEntry};
-use aetheel_turn::replay::{Batches, ReplayResult, endings, lost_text, replay};
-use aetheel_turn::reread::{RereadAnswer, reread_tape};
-use aetheel_turn::{Backend, Ending, GuestFailure, RolloutPair};
+use aetheel_recording::comparison::{CompareError, compare};
+use aetheel_recording::replay::{Batches, ReplayResult, endings, lost_text, replay};
+use aetheel_recording::reread::{RereadAnswer, reread_tape};
+use aetheel_recording::{
+    Backend, Ending, EntryKind, GuestFailure, ParsedRecording, RecordingEntry, RolloutPair,
+};
 
 /// Inputs per call in trials that need no exact line.
 const FAST: Batches = Batches::Of(64);

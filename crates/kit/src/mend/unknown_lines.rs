@@ -7,8 +7,7 @@ use super::stages::{MendTrial, actions_json};
 use super::{MendJudgement, MendRule};
 use crate::mutation::{ADDED_TEXT, Change, Mutant, OTHER_KIND, Recording, reports};
 use crate::unread::holds;
-use aetheel_turn::recording::RecordingEntry;
-use aetheel_turn::{GuestFailure, RolloutPair};
+use aetheel_recording::{GuestFailure, RecordingEntry, RolloutPair};
 
 impl MendTrial<'_> {
     /// Adds lines of kinds that do not exist to the recordings. If the serving version reports such a

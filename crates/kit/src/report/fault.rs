@@ -12,9 +12,8 @@ use crate::unread::unread;
 use aetheel_model::agent::{
     Action, AgentEventKind, Descriptor, FailureKind, Input, TurnKey, TurnOutcome,
 };
-use aetheel_turn::recording::RecordingEntry;
-use aetheel_turn::replay::{ReplayResult, ReplayStep, endings};
-use aetheel_turn::{Ending, GuestFailure};
+use aetheel_recording::replay::{ReplayResult, ReplayStep, endings};
+use aetheel_recording::{Ending, GuestFailure, RecordingEntry};
 
 /// A kind of fault. Serious kinds come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::fault::FaultKind;
-use aetheel_turn::recording::{Header, RecordingEntry};
+use aetheel_recording::{Header, RecordingEntry};
 
 /// The version of the field `report`. A reader refuses higher versions.
 pub const REPORT_FORMAT: u32 = 1;

@@ -7,7 +7,7 @@ use super::fault::{process_start, start_before};
 use super::trials::FaultTrials;
 use super::words::is_kind;
 use aetheel_model::agent::{HostCommand, Input, StartTurn, TurnSettings};
-use aetheel_turn::recording::{EntryKind, RecordingEntry};
+use aetheel_recording::{EntryKind, RecordingEntry};
 
 /// Texts of more characters are shortened, if the fault does not need their length.
 const LONG: usize = 48;

@@ -33,9 +33,10 @@ pub use self::words::NeededWord;
 use self::words::WordSources;
 use aetheel_model::agent::TurnKey;
 use aetheel_model::redact::Redactor;
-use aetheel_turn::recording::{EntryKind, FORMAT, Header, ParsedRecording, RecordingEntry};
-use aetheel_turn::replay::{Batches, ReplayResult, endings, replay};
-use aetheel_turn::{Backend, Ending, GuestFailure};
+use aetheel_recording::replay::{Batches, ReplayResult, endings, replay};
+use aetheel_recording::{
+    Backend, Ending, EntryKind, FORMAT, GuestFailure, Header, ParsedRecording, RecordingEntry,
+};
 
 /// The id in the header of every report, in place of the turn's.
 const LINK: &str = "report";

@@ -4,9 +4,8 @@ use std::time::Instant;
 
 use super::ReportLimits;
 use super::fault::{Fault, FaultKind, FaultSearch};
-use aetheel_turn::Backend;
-use aetheel_turn::recording::RecordingEntry;
-use aetheel_turn::replay::{Batches, replay};
+use aetheel_recording::replay::{Batches, replay};
+use aetheel_recording::{Backend, RecordingEntry};
 
 /// The replays of one report.
 pub(super) struct FaultTrials<'a> {

@@ -12,7 +12,7 @@ use serde_json::{Map, Number, Value};
 use super::ddmin::ddmin;
 use super::trials::FaultTrials;
 use crate::seeded_rng::SeededRng;
-use aetheel_turn::recording::RecordingEntry;
+use aetheel_recording::RecordingEntry;
 
 /// Fields of the contract whose strings name a variant of an enumeration.
 const VARIANTS: [&str; 7] = ["pipe", "safety", "mode", "kind", "decision", "how", "command"];

@@ -10,9 +10,9 @@ use crate::finding::Rule;
 use crate::shortened;
 use crate::trial::Endings;
 use aetheel_model::agent::{
-    Action, AgentEventKind, AskAnswer, Chunk, Descriptor, HostCommand, Input, PutFile, Spawn,
+    Action, AgentEventKind, AskAnswer, Chunk, Descriptor, HostCommand, Input, PutFile, SessionId,
+    Spawn,
 };
-use aetheel_store::workspace::SessionId;
 use aetheel_turn::HOST_ASK;
 
 /// Maximum size of the sample of unrecognised output, in bytes.

@@ -16,9 +16,8 @@ use self::report::ViolationReport;
 use super::finding::Rule;
 use super::trial::{Endings, GuestTrial, TrialStep};
 use aetheel_model::agent::{Descriptor, Exited, HostCommand, Input, TimedInput};
-use aetheel_turn::recording::RecordingEntry;
-use aetheel_turn::replay::{Keys, ReplayResult};
-use aetheel_turn::{Backend, Guest, GuestFailure};
+use aetheel_recording::replay::{Keys, ReplayResult};
+use aetheel_recording::{Backend, Guest, GuestFailure, RecordingEntry};
 
 /// A marker in every prompt of the kit. It must not appear in command lines.
 pub(super) const PROMPT: &str = "kit-prompt-7c1f7e52";

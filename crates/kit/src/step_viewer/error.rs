@@ -2,7 +2,7 @@
 
 use std::io;
 
-use aetheel_turn::recording::{MAX_READ_BYTES, ReadError};
+use aetheel_recording::{MAX_READ_BYTES, ReadError};
 
 /// The reason why a recorded turn cannot be shown.
 #[derive(Debug, thiserror::Error)]

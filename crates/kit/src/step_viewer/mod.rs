@@ -29,7 +29,7 @@ pub use self::search::StepSearch;
 pub use self::slicer::STEPS;
 pub use self::steps::{RecordedStep, StepSign, TurnFacts, TurnSteps};
 use aetheel_model::redact::Redactor;
-use aetheel_turn::recording::{Recorder, kept_name, path_in};
+use aetheel_recording::{Recorder, kept_name, path_in};
 
 /// Maximum number of recorded turns in the cache.
 const MAX_CACHED_TURNS: usize = 4;

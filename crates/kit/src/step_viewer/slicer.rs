@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use aetheel_model::agent::{Action, AgentEventKind, HostCommand, Input, SessionKey, TurnKey};
-use aetheel_turn::recording::{EntryKind, RecordingEntry, SPARSE};
+use aetheel_recording::{EntryKind, RecordingEntry, SPARSE};
 
 /// Maximum number of steps that are kept of a turn. Further ones are only counted.
 pub const STEPS: usize = 200_000;

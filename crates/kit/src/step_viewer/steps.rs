@@ -18,7 +18,7 @@ use super::slicer::{
 };
 use aetheel_model::agent::{Action, Input, SessionKey, TurnKey};
 use aetheel_model::plain::counted;
-use aetheel_turn::recording::{
+use aetheel_recording::{
     EntryKind, Header, MAX_READ_BYTES, ReadError, RecordingEntry, RecordingLine, RecordingLines,
 };
 

@@ -15,6 +15,7 @@ pub mod labels;
 mod noise;
 pub mod options;
 mod report;
+mod session_id;
 mod state;
 mod tools;
 
@@ -23,6 +24,7 @@ pub use ask::*;
 pub use descriptor::Descriptor;
 pub use input::*;
 pub use report::*;
+pub use session_id::{InvalidSessionId, SessionId};
 pub use tools::{
     AllowedTools, allowed_tools_for, declared_names, is_read_only, permits, tool_names,
 };

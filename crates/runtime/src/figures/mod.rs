@@ -121,7 +121,7 @@ pub fn set_open(links: usize, questions: usize) {
     gauge!(QUESTIONS_OPEN).set(questions as f64);
 }
 
-/// Counts a finished turn. `ending` comes from `aetheel_turn::Ending::word`.
+/// Counts a finished turn. `ending` comes from `aetheel_recording::Ending::word`.
 pub fn turn_ended(backend: &str, ending: &'static str, took: Duration) {
     counter!(TURNS, "backend" => backend.to_owned(), "ending" => ending).increment(1);
     histogram!(TURN_SECONDS, "backend" => backend.to_owned()).record(took);

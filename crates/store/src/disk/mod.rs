@@ -3,13 +3,12 @@
 //!
 //! Knows only paths and bytes; the caller defines what a file means. All functions block.
 
-mod ordinary;
 mod probe;
 mod replace;
 mod rotating;
 mod stamp;
+mod text;
 
-pub use ordinary::{open_ordinary, read_ordinary, text_of};
 pub use probe::write_probe;
 pub use replace::{
     OWNER_ONLY_MODE, WORLD_READABLE_MODE, replace, replace_for, replace_with, sweep_temporary,
@@ -17,3 +16,4 @@ pub use replace::{
 };
 pub use rotating::RotatingLines;
 pub use stamp::Stamp;
+pub use text::text_of;

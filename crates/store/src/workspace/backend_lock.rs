@@ -5,9 +5,10 @@
 use std::path::{Path, PathBuf};
 
 use super::{DOCUMENT_LIMIT, FileError, Workspace, blocking};
-use crate::disk::{WORLD_READABLE_MODE, read_ordinary, replace_for, text_of};
+use crate::disk::{WORLD_READABLE_MODE, replace_for, text_of};
 use aetheel_model::markdown::layout::SectionLayout;
 use aetheel_model::markdown::sections::{Section, sections};
+use aetheel_runtime::ordinary::read_ordinary;
 
 const FILE: &str = "backends.lock.md";
 

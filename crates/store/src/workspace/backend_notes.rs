@@ -14,11 +14,12 @@ use parking_lot::Mutex;
 use super::accounts::{Account, AccountError};
 use super::followed::FollowedFile;
 use super::{DOCUMENT_LIMIT, FileError};
-use crate::disk::{read_ordinary, replace, text_of};
+use crate::disk::{replace, text_of};
 use aetheel_model::agent::capability::{self, Capabilities, CapabilityError};
 use aetheel_model::markdown::layout::SectionLayout;
 use aetheel_model::markdown::sections::sections;
 use aetheel_model::markdown::{KeyValue, trim_backticks};
+use aetheel_runtime::ordinary::read_ordinary;
 
 /// The beginning of a new file.
 const HEADING: &str = "# Backends\n\nDecisions about backends: which components are trusted (`sha256`), their options (`option`), the\n\

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::{Channels, CronJobs, DOCUMENT_LIMIT, Heartbeats};
-use crate::disk::read_ordinary;
 use aetheel_model::budget::BudgetRules;
 use aetheel_model::suggest::nearest;
+use aetheel_runtime::ordinary::read_ordinary;
 
 /// The names that budgets may use.
 pub struct KnownNames {

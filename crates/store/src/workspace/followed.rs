@@ -8,7 +8,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::stable_read::{self, ReadOutcome, ReadRequest, SHRINK_TIMEOUT};
 use super::{DOCUMENT_LIMIT, FileError};
-use crate::disk::{Stamp, read_ordinary, replace, text_of};
+use crate::disk::{Stamp, replace, text_of};
+use aetheel_runtime::ordinary::read_ordinary;
 
 /// Maximum wait for a file that keeps changing when it is read for the first time.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);

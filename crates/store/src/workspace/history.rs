@@ -9,9 +9,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 
-use super::bindings::SessionId;
 use super::ledger::{EntryError, LedgerEntry, LedgerFile, Token, code, line_of, parse_entries};
 use super::{FileError, blocking};
+use aetheel_model::agent::SessionId;
 use aetheel_model::event::{Lane, LaneFilter};
 
 const HEADING: &str = "# History

@@ -7,9 +7,9 @@ use std::path::Path;
 use super::bindings::SavedBinding;
 use super::ledger::LedgerFile;
 use super::{BudgetFile, Channels, DOCUMENT_LIMIT, LimitFiles, kept_copy};
-use crate::disk::read_ordinary;
 use aetheel_model::budget::{BudgetCap, BudgetRules, BudgetSubject};
 use aetheel_model::event::Lane;
+use aetheel_runtime::ordinary::read_ordinary;
 
 /// A setting or limit, and where it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,9 +14,10 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::ledger::{EntryError, LedgerEntry, LedgerFile, Token, code};
 use super::{DOCUMENT_LIMIT, FileError, Workspace, blocking};
-use crate::disk::{read_ordinary, replace, text_of};
+use crate::disk::{replace, text_of};
 use aetheel_model::event::Lane;
 use aetheel_model::id::{ChannelId, MessageId, UserId};
+use aetheel_runtime::ordinary::read_ordinary;
 
 const HEADING: &str = "# Lost replies
 

@@ -77,7 +77,7 @@ pub use audit::{
 pub use backend_lock::{BackendLock, BackendLockError, LockedBackend};
 pub use backend_notes::{BackendFile, BackendNotes, ChosenOption};
 pub use baselines::BaselineNotes;
-pub use bindings::{Binding, Bindings, BindingsError, SessionId};
+pub use bindings::{Binding, Bindings, BindingsError};
 pub use boot::BootReport;
 pub use budget_names::KnownNames;
 pub use budget_notes::BudgetNotes;

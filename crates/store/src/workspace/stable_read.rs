@@ -11,7 +11,8 @@ use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::disk::{self, Stamp};
+use crate::disk::Stamp;
+use aetheel_runtime::ordinary::open_ordinary;
 
 const TRIES: usize = 6;
 /// Bytes of space that the standard library needs for a read without a trial.
@@ -153,7 +154,7 @@ pub(super) fn read_once(want: &ReadRequest) -> bool {
 /// Opens a regular file, following links. Returns `None` if it does not exist; a dangling link is
 /// an error. Never waits for the writer of a pipe.
 pub(super) fn open(path: &Path) -> io::Result<Option<File>> {
-    match disk::open_ordinary(path) {
+    match open_ordinary(path) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             match std::fs::symlink_metadata(path) {

@@ -4,9 +4,8 @@
 use std::time::{Duration, Instant};
 
 use crate::link::{RebuildError, open_guest, replay_entries};
-use crate::recording::{self, Checkpoint, EntryKind, MAX_TRIED, RecordingEntry};
-use crate::{Backend, Guest};
 use aetheel_model::agent::{Action, HostCommand, Input};
+use aetheel_recording::{Backend, Checkpoint, EntryKind, Guest, MAX_TRIED, RecordingEntry};
 
 /// The result of a simulated crash.
 #[derive(Debug)]
@@ -32,7 +31,7 @@ pub struct SimulatedCrash {
 #[must_use]
 pub fn crash_points(entries: &[RecordingEntry], most: Option<usize>) -> Vec<usize> {
     let ends = |entry: &RecordingEntry| match &entry.kind {
-        EntryKind::Host(what) => what == recording::UNSEEN,
+        EntryKind::Host(what) => what == aetheel_recording::UNSEEN,
         EntryKind::In(Input::Command(HostCommand::Shutdown)) => true,
         _ => false,
     };
@@ -119,7 +118,9 @@ async fn continue_with(
 fn comparable(rest: &[RecordingEntry]) -> &[RecordingEntry] {
     let ends = |entry: &RecordingEntry| match &entry.kind {
         EntryKind::Moved { .. } | EntryKind::Lost(_) | EntryKind::Cut(_) => true,
-        EntryKind::Host(what) => what == recording::MASKED || what == recording::UNSEEN,
+        EntryKind::Host(what) => {
+            what == aetheel_recording::MASKED || what == aetheel_recording::UNSEEN
+        }
         EntryKind::In(Input::Command(HostCommand::Shutdown)) => true,
         _ => false,
     };
@@ -127,7 +128,7 @@ fn comparable(rest: &[RecordingEntry]) -> &[RecordingEntry] {
 }
 
 fn is_sparse(entry: &RecordingEntry) -> bool {
-    matches!(&entry.kind, EntryKind::Host(what) if what == recording::SPARSE)
+    matches!(&entry.kind, EntryKind::Host(what) if what == aetheel_recording::SPARSE)
 }
 
 #[cfg(test)]

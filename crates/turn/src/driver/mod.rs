@@ -17,13 +17,12 @@ use tokio::time::{Instant, sleep_until};
 
 use self::judging::{AskedQuestion, Judging};
 use super::clock::{Overdue, TurnTimer};
-use super::conservation::Examination;
-use super::ending::{Ending, StopReason, Suspicion, TurnEvidence, TurnObservations, TurnResult};
 use super::guard::Guard;
 use super::link::{LinkReport, LinkRequest};
 use super::links::{ContinuedTurn, Links, NewTurn, TurnSlot};
 use super::stop::{Cause, stopped};
-use super::{AskCloseReason, Audience, Backend, Blob, GuestFailure, Host};
+use super::turn_result::{StopReason, Suspicion, TurnResult};
+use super::{AskCloseReason, Audience, Blob, Host};
 use aetheel_model::agent::descriptor::{Feature, LinkSharing};
 use aetheel_model::agent::{
     AgentEventKind, AgentFailure, AskDecision, AskKey, PromptPart, StartTurn, SteerOutcome,
@@ -31,6 +30,8 @@ use aetheel_model::agent::{
 use aetheel_model::event::Lane;
 use aetheel_model::fold::bounded;
 use aetheel_model::plain::counted;
+use aetheel_recording::conservation::Examination;
+use aetheel_recording::{Backend, Ending, GuestFailure, TurnEvidence, TurnObservations};
 use aetheel_runtime::figures;
 
 /// Time, in addition to the grace period, that a link has to end a turn it was asked to give up.

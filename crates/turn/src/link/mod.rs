@@ -32,10 +32,8 @@ pub(super) use self::keepsake::Keepsake;
 pub use self::task::RebuildError;
 pub(super) use self::task::{FailedRebuild, OpenSession, RebuiltTurn, open_guest, replay_entries};
 
-use super::conservation::Examination;
-use super::recording::{Recording, RecordingTail};
 use super::tools::{DelegatedCall, ToolRates};
-use super::{Backend, Blob, Generation, GuestFailure, Host, Launcher, Survivor, ToolEndpoints};
+use super::{Blob, Host, Launcher, Survivor, ToolEndpoints};
 use aetheel_model::agent::{
     AgentEventKind, AgentFailure, Ask, AskDecision, AskKey, PromptPart, QueryKind, QueryResult,
     SessionKey, SessionReady, StartTurn, SteerOutcome, TurnDone, TurnKey, TurnRef, Unrecognised,
@@ -43,6 +41,8 @@ use aetheel_model::agent::{
 };
 use aetheel_model::event::Lane;
 use aetheel_model::policy::PolicyRuling;
+use aetheel_recording::conservation::Examination;
+use aetheel_recording::{Backend, Generation, GuestFailure, Recording, RecordingTail};
 
 pub(super) enum LinkRequest {
     Begin(Box<Begin>),

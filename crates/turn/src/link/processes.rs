@@ -8,9 +8,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::action_error::ActionError;
 use super::limits::{AT_ONCE, STARTS};
-use crate::recording::CheckpointProcess;
 use crate::{AgentProcess, ProcessCommand, ProcessEvent};
 use aetheel_model::agent::{BasicAuth, ProcKey};
+use aetheel_recording::CheckpointProcess;
 
 /// The processes of a link. Dropping a process kills all processes of its run.
 #[derive(Default)]

@@ -8,8 +8,8 @@ use tokio::sync::mpsc;
 use super::LinkReport;
 use super::action_error::ActionError;
 use super::sessions::{LinkSession, LinkSessions};
-use crate::conservation::Examination;
 use aetheel_model::agent::{Ask, AskDecision, AskKey, AskKind, SessionKey, TurnKey, TurnRef};
+use aetheel_recording::conservation::Examination;
 
 pub(super) struct OpenTurn {
     pub(super) turn: TurnRef,

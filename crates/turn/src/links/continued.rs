@@ -6,9 +6,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::TurnSlot;
-use crate::Backend;
 use aetheel_model::agent::{AskKey, StartTurn};
 use aetheel_model::event::Lane;
+use aetheel_recording::Backend;
 
 /// A turn that began before a restart of the gateway, with its slot on a link. Dropping it ends the
 /// turn.

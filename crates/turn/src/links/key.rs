@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::Backend;
 use aetheel_model::event::Lane;
+use aetheel_recording::Backend;
 
 /// The key of a long-lived link: the backend; the lane, if the link serves only one session; the
 /// directory, if it serves many sessions, because its agent works there and is confined to it; and

@@ -28,12 +28,12 @@ pub use self::query::QueryError;
 use super::link::{
     Begin, Link, LinkDeps, LinkReport, LinkRequest, OnUnknown, UnsolicitedTurn, WeakLink,
 };
-use super::recording::{FORMAT, Header, Recorder};
 use super::tools::ToolRates;
-use super::{Backend, Blob, Host, Launcher, ToolEndpoints};
+use super::{Blob, Host, Launcher, ToolEndpoints};
 use aetheel_model::agent::descriptor::LinkSharing;
 use aetheel_model::agent::{QueryKind, QueryResult, SessionKey, StartTurn, TurnRef};
 use aetheel_model::event::Lane;
+use aetheel_recording::{Backend, FORMAT, Header, Recorder};
 
 /// Maximum wait for a link to close before its session is opened on another one. Longer than all
 /// steps of closing together.

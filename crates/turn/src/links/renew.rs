@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::Links;
-use crate::Backend;
 use crate::link::Link;
+use aetheel_recording::Backend;
 
 impl Links {
     pub(super) fn register(&self, backend: &str, link: &Link) {

@@ -13,15 +13,15 @@ use crate::link::{
     FailedRebuild, Keepsake, Link, LinkRequest, OpenSession, RebuildError, RebuiltTurn,
     ResumedLink, remove_folder,
 };
-use crate::recording::{
-    Header, RecordedHandOff, Recorder, Recording, RecordingTail, ResumeError, TailError,
-};
 use crate::tools::WINDOW;
-use crate::{Backend, Backends, Survivor};
+use crate::{Backends, Survivor};
 use aetheel_model::agent::TurnRef;
 use aetheel_model::agent::descriptor::LinkSharing;
 use aetheel_model::event::Lane;
 use aetheel_model::plain::with_causes;
+use aetheel_recording::{
+    Backend, Header, RecordedHandOff, Recorder, Recording, RecordingTail, ResumeError, TailError,
+};
 
 /// Number of gateway processes that may try to continue a link without any progress. After that,
 /// the link is suspected of crashing them.

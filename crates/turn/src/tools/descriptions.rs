@@ -2,13 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::ask::MAX_OPTIONS;
 use super::claim::ClaimAction;
 use super::delegated::MAX_MESSAGES;
 use super::post_file::MAX_FILE_BYTES;
 use aetheel_model::agent::HostTool;
 use aetheel_model::claim::{DEFAULT_CLAIM_MINUTES, MAX_CLAIM_MINUTES, MAX_CLAIM_PATHS};
-use aetheel_model::host_tool::HostToolKind;
+use aetheel_model::host_tool::{HostToolKind, MAX_ASK_OPTIONS};
 
 /// Returns the description of a tool.
 pub(super) fn describe(kind: HostToolKind) -> HostTool {
@@ -50,7 +49,7 @@ pub(super) fn describe(kind: HostToolKind) -> HostTool {
                     "options": {
                         "type": "array",
                         "items": {"type": "string"},
-                        "maxItems": MAX_OPTIONS,
+                        "maxItems": MAX_ASK_OPTIONS,
                         "description": "Answers to choose from. People may also write their own answer.",
                     },
                     "many": {

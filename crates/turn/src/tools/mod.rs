@@ -2,7 +2,6 @@
 //! of their inputs. `link/task/tools` carries out the calls, and `docs/host-tools.md` describes
 //! them.
 
-mod ask;
 mod claim;
 mod delegated;
 mod descriptions;
@@ -11,7 +10,6 @@ mod post_file;
 
 use serde::de::DeserializeOwned;
 
-pub(crate) use self::ask::{AskPeople, answer_text};
 pub use self::claim::{ClaimAction, ClaimCall};
 pub(crate) use self::delegated::delegated_result;
 pub use self::delegated::{
@@ -23,7 +21,7 @@ pub(crate) use self::limits::{ToolRates, WINDOW};
 pub(crate) use self::post_file::{PostFile, PostFileError};
 use aetheel_model::agent::HostTool;
 use aetheel_model::fold::MAX_ARTIFACTS;
-use aetheel_model::host_tool::HostToolKind;
+use aetheel_model::host_tool::{AskPeople, HostToolKind};
 
 /// The key of a call, unique among the open calls of a link.
 pub(crate) type CallKey = u32;

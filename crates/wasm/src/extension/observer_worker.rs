@@ -11,9 +11,9 @@ use crate::bindings::observer::exports::aetheel::observer::observer as wit;
 use crate::breaker::Breaker;
 use crate::instance::{Instance, refused};
 use aetheel_model::observed::{ObservedEvent, ObservedKind};
+use aetheel_recording::GuestFailure;
 use aetheel_runtime::figures::{self, ObservedResult};
 use aetheel_store::disk::RotatingLines;
-use aetheel_turn::GuestFailure;
 
 /// Maximum number of events of one call.
 const BATCH: usize = 256;

@@ -4,7 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::AdmissionError;
-use aetheel_store::disk::{read_ordinary, text_of};
+use aetheel_runtime::ordinary::read_ordinary;
+use aetheel_store::disk::text_of;
 
 /// Maximum size of the file in bytes.
 const LIMIT: u64 = 64 << 10;

@@ -25,7 +25,8 @@ use aetheel_model::agent::Safety;
 use aetheel_model::extension::{ExtensionDescriptor, ExtensionKind};
 use aetheel_model::limits::ResourceLimits;
 use aetheel_model::policy::{PolicyEffect, PolicyRequest, PolicyVote};
-use aetheel_turn::{GuestFailure, Policies};
+use aetheel_recording::GuestFailure;
+use aetheel_turn::Policies;
 
 /// Time in which a guest may start, read its options and decide.
 const DECISION_TIME: Duration = Duration::from_millis(500);

@@ -14,7 +14,7 @@ use crate::sandbox::StoreState;
 use aetheel_model::extension::{ExtensionDescriptor, ExtensionKind};
 use aetheel_model::limits::ResourceLimits;
 use aetheel_model::plain::short_line;
-use aetheel_turn::GuestFailure;
+use aetheel_recording::GuestFailure;
 
 /// A kind of component.
 pub(super) trait ExtensionWorld: Sized + Send + Sync + 'static {

@@ -16,10 +16,10 @@ use aetheel_kit::summary::{self, Style, SummaryEntry};
 use aetheel_kit::{Case, difference, golden};
 use aetheel_model::plain::counted;
 use aetheel_process::OperatorCommand;
+use aetheel_recording::replay::{Batches, ReplayResult, replay};
+use aetheel_recording::{MAX_READ_BYTES, ParsedRecording};
+use aetheel_runtime::ordinary::read_ordinary;
 use aetheel_settings::Config;
-use aetheel_store::disk::read_ordinary;
-use aetheel_turn::recording::{self, MAX_READ_BYTES, ParsedRecording};
-use aetheel_turn::replay::{Batches, ReplayResult, replay};
 use aetheel_wasm::Engine;
 
 /// How long a build may take.
@@ -287,7 +287,7 @@ impl Author {
     }
 }
 
-fn unopened(failure: aetheel_turn::GuestFailure) -> KitError {
+fn unopened(failure: aetheel_recording::GuestFailure) -> KitError {
     KitError::failed(format!("no guest can be opened: {failure}"))
 }
 
@@ -305,7 +305,7 @@ async fn replay_all(
 
 /// Reads the newest recordings of a backend. Skips those that cannot be read. Blocks.
 fn recent(folder: &Path, backend: &str, most: usize) -> Vec<Case> {
-    let paths = recording::newest(folder, LOOKED_THROUGH).unwrap_or_default();
+    let paths = aetheel_recording::newest(folder, LOOKED_THROUGH).unwrap_or_default();
     let read = paths.into_iter().filter_map(|path| {
         let tape =
             ParsedRecording::read_unfinished(&read_ordinary(&path, MAX_READ_BYTES).ok()?).ok()?;

@@ -27,7 +27,7 @@ use aetheel_model::limits::ResourceLimits;
 use aetheel_model::plain::{counted, with_causes};
 use aetheel_model::redact::Redactor;
 use aetheel_process::{Custody, Means};
-use aetheel_turn::recording::{EntryKind, FORMAT, Header, RecordingEntry};
+use aetheel_recording::{EntryKind, FORMAT, Header, RecordingEntry};
 use aetheel_turn::{AgentProcess, Launch, Launcher as _, ProcessCommand, ProcessEvent, Reach};
 
 /// Time that an interrupted agent has to exit.

@@ -10,7 +10,7 @@ use super::super::discord::{TokenCheckError, check_token, next_steps};
 use super::super::existing::TOKEN;
 use super::super::{SetupError, print};
 use super::SetupQuestions;
-use aetheel_store::disk::read_ordinary;
+use aetheel_runtime::ordinary::read_ordinary;
 
 /// Largest size of a token file, in bytes.
 const MAX_TOKEN_FILE_BYTES: u64 = 4 << 10;

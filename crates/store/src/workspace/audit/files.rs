@@ -11,7 +11,8 @@ use jiff::civil::{Date, date};
 use jiff::tz::TimeZone;
 
 use super::line::AuditHead;
-use crate::disk::{open_ordinary, read_ordinary, replace, text_of};
+use crate::disk::{replace, text_of};
+use aetheel_runtime::ordinary::{open_ordinary, read_ordinary};
 
 const HEAD_LIMIT: u64 = 4_096;
 const HEAD_TITLE: &str = "# The newest entry of the audit log, as `NUMBER:HASH`";

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
-use super::SessionId;
 use crate::workspace::ledger::{EntryError, LedgerEntry, Token, code};
+use aetheel_model::agent::SessionId;
 use aetheel_model::event::Lane;
 
 /// A line of `state/sessions.md`: the binding of a lane to a backend.

@@ -3,7 +3,6 @@
 mod item;
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,6 +12,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::ledger::{LedgerEntry as _, LedgerFile, line_of, parse_entries};
 use super::{FileError, blocking};
+use aetheel_model::agent::{InvalidSessionId, SessionId};
 use aetheel_model::event::{Lane, LaneFilter};
 
 const HEADING: &str = "# Sessions
@@ -22,48 +22,12 @@ remove `session` and its id to begin a new conversation, or a whole line to forg
 
 ";
 
-/// An agent's id of a session. Its form, `[A-Za-z0-9_][A-Za-z0-9_.:-]{0,127}`, cannot be mistaken
-/// for a flag or a path.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct SessionId(String);
-
-impl SessionId {
-    /// Checks an id.
-    ///
-    /// # Errors
-    /// [`BindingsError::InvalidSession`] if the text is not a valid id.
-    pub fn new(id: &str) -> Result<Self, BindingsError> {
-        let fits = (1..=128).contains(&id.len())
-            && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.:-".contains(&b))
-            && !id.starts_with(['.', ':', '-']);
-        if fits {
-            Ok(Self(id.to_owned()))
-        } else {
-            Err(BindingsError::InvalidSession(id.chars().take(140).collect()))
-        }
-    }
-
-    /// Returns the id in the agent's own form.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for SessionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
 /// The reason why a binding was not saved.
 #[derive(Debug, thiserror::Error)]
 pub enum BindingsError {
     /// The id does not have the form of a session id.
-    #[error(
-        "session id {0:?} must be 1 to 128 letters, digits and `_.:-`, and not begin with a dot, colon or dash"
-    )]
-    InvalidSession(String),
+    #[error(transparent)]
+    InvalidSession(#[from] InvalidSessionId),
     /// The name does not have the form of a setting's name, or is `session` or `current`.
     #[error(
         "setting name {0:?} must be lower-case letters, digits and `-`, and neither `session` nor `current`"

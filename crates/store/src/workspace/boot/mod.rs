@@ -12,8 +12,9 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use super::{DOCUMENT_LIMIT, FileError, memory};
-use crate::disk::{read_ordinary, replace, sync_folder};
+use crate::disk::{replace, sync_folder};
 use aetheel_model::markdown::outline::{OutlineSection, descendants, outline};
+use aetheel_runtime::ordinary::read_ordinary;
 
 /// Files that a start requires unless `boot.md` lists others.
 const REQUIRED: [&str; 2] = ["soul.md", "identity.md"];

@@ -21,7 +21,7 @@ use std::time::Duration;
 use super::heartbeats::parse_interval;
 use super::lane_memory::MemoryScope;
 use super::{DOCUMENT_LIMIT, FileError};
-use crate::disk::{Stamp, read_ordinary, replace, text_of};
+use crate::disk::{Stamp, replace, text_of};
 use aetheel_model::agent::{Mode, Safety};
 use aetheel_model::choice::CollisionMode;
 use aetheel_model::event::Lane;
@@ -30,6 +30,7 @@ use aetheel_model::markdown::KeyValue;
 use aetheel_model::markdown::layout::{MarkdownError, SectionLayout, misspelled};
 use aetheel_model::markdown::sections::{Section, sections};
 use aetheel_model::suggest::suggestion;
+use aetheel_runtime::ordinary::read_ordinary;
 
 /// The operator's settings for a lane, or for a project.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -33,9 +33,10 @@ use self::state::{JournalState, MAX_SEQUENCE};
 use self::store::LineFile;
 use self::writer::{JournalWriter, WriteJob};
 use super::{FileError, Workspace, blocking};
-use crate::disk::{read_ordinary, replace};
+use crate::disk::replace;
 use aetheel_model::event::{Event, Lane, Sequence};
 use aetheel_model::id::{ChannelId, MessageId};
+use aetheel_runtime::ordinary::read_ordinary;
 use aetheel_runtime::supervisor;
 
 /// Maximum size of a journal file of an earlier process, in bytes. Larger files are refused.

@@ -16,7 +16,8 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
 use super::line::TurnLine;
-use crate::disk::{open_ordinary, replace_with};
+use crate::disk::replace_with;
+use aetheel_runtime::ordinary::open_ordinary;
 
 /// Maximum length of a line that is read, in bytes. The gateway writes no longer lines.
 pub(super) const LINE_LIMIT: usize = 128 << 10;

@@ -5,16 +5,16 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::LinkTask;
+use crate::ProcessCommand;
 use crate::link::action_error::ActionError;
 use crate::link::calls::HOST_ASK;
 use crate::link::{LinkReport, UnknownOutput};
-use crate::recording::EntryKind;
-use crate::{GuestFailure, ProcessCommand};
 use aetheel_model::agent::{
     Action, AgentEventKind, Ask, AskAnswer, AskDecision, HostCommand, Input, ProcKey, StopProcess,
     TurnOutcome, TurnRef, Unrecognised,
 };
 use aetheel_model::plain::with_causes;
+use aetheel_recording::{EntryKind, GuestFailure};
 
 /// Maximum number of consecutive calls into a guest without waiting for an event in between.
 const CALLS: u32 = 1_000;

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use super::{LinkTask, RebuildError};
 use crate::link::sessions::LinkSession;
-use crate::recording::{Checkpoint, CheckpointRefusal, CheckpointSession, CheckpointTimer};
 use aetheel_model::plain::with_causes;
+use aetheel_recording::{Checkpoint, CheckpointRefusal, CheckpointSession, CheckpointTimer};
 
 /// Number of inputs between two turns after which a checkpoint is recorded.
 const INPUTS_BETWEEN_TURNS: u64 = 1_000;

@@ -7,8 +7,8 @@ use tokio::time::Instant;
 use super::LinkTask;
 use crate::ProcessCommand;
 use crate::link::LinkReport;
-use crate::recording::EntryKind;
 use aetheel_model::agent::{HostCommand, Input, Signal, TurnRef};
+use aetheel_recording::EntryKind;
 
 /// Time for a one-shot agent to exit by itself after its turn ended.
 const EXIT_GRACE: Duration = Duration::from_millis(500);

@@ -5,9 +5,11 @@
 use std::collections::VecDeque;
 use std::io;
 
-use crate::recording::{self, Checkpoint, EntryKind, RecordingEntry, RecordingTail};
-use crate::{Backend, Guest, GuestFailure, LaunchError};
+use crate::LaunchError;
 use aetheel_model::agent::{Action, AgentEventKind, HostCommand, Input, TimedInput};
+use aetheel_recording::{
+    Backend, Checkpoint, EntryKind, Guest, GuestFailure, RecordingEntry, RecordingTail,
+};
 
 /// The reason why a link cannot be rebuilt.
 #[derive(Debug, thiserror::Error)]
@@ -72,10 +74,14 @@ impl ExpectedActions {
                 EntryKind::In(Input::Command(HostCommand::Shutdown)) => {
                     return Err(RebuildError::Leaving);
                 }
-                EntryKind::Host(what) if what == recording::MASKED => "an input contained a secret",
-                EntryKind::Host(what) if what == recording::UNSEEN => "its backend had failed",
+                EntryKind::Host(what) if what == aetheel_recording::MASKED => {
+                    "an input contained a secret"
+                }
+                EntryKind::Host(what) if what == aetheel_recording::UNSEEN => {
+                    "its backend had failed"
+                }
                 EntryKind::Host(what) => {
-                    deeds.sparse |= what == recording::SPARSE;
+                    deeds.sparse |= what == aetheel_recording::SPARSE;
                     continue;
                 }
                 _ => continue,

@@ -9,7 +9,6 @@ use super::LinkTask;
 use crate::link::LinkReport;
 use crate::link::action_error::ActionError;
 use crate::link::processes::Endpoint;
-use crate::recording::EntryKind;
 use crate::{Launch, LaunchError, plan};
 use aetheel_model::agent::descriptor::Credential;
 use aetheel_model::agent::{
@@ -17,6 +16,7 @@ use aetheel_model::agent::{
     Spawned,
 };
 use aetheel_model::plain::with_causes;
+use aetheel_recording::EntryKind;
 
 /// The variable that names the folder for temporary files. Each link's agent has its own folder.
 const TEMPORARY: &str = "TMPDIR";

@@ -2,9 +2,9 @@
 
 use super::LinkTask;
 use crate::link::action_error::ActionError;
-use crate::recording::EntryKind;
 use aetheel_model::agent::DiagnosticLevel;
 use aetheel_model::plain::with_causes;
+use aetheel_recording::EntryKind;
 
 /// Number of log lines of a guest in one turn that keep their level. Further lines are logged at
 /// debug level.

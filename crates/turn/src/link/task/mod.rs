@@ -45,16 +45,16 @@ use super::served::ServedCalls;
 use super::sessions::LinkSession;
 use super::turns::{LinkTurns, OpenTurn};
 use super::{Begin, Keepsake, LinkDeps, LinkReport, LinkRequest, LinkState};
-use crate::conservation::OutputLedger;
-use crate::recording::{EntryKind, Recording, RecordingTail};
+use crate::Survivor;
 use crate::tool_endpoints::EndpointRequest;
-use crate::{Guest, GuestFailure, Survivor};
 use aetheel_model::agent::descriptor::LinkSharing;
 use aetheel_model::agent::{
     AgentQuery, AskAnswer, AskDecision, AskKey, Exit, HostCommand, Input, Steer, TimedInput,
     TurnRef,
 };
 use aetheel_model::baseline::Baseline;
+use aetheel_recording::conservation::OutputLedger;
+use aetheel_recording::{EntryKind, Guest, GuestFailure, Recording, RecordingTail};
 
 /// Maximum number of inputs in one call into the guest.
 const BATCH: usize = 1024;

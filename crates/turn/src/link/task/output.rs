@@ -5,12 +5,12 @@
 
 use super::{BATCH, LinkTask};
 use crate::link::LinkReport;
-use crate::recording::{self, EntryKind};
-use crate::{OutputLine, ProcessCommand, ProcessEvent, reason};
+use crate::{OutputLine, ProcessCommand, ProcessEvent};
 use aetheel_model::agent::descriptor::StderrNoise;
 use aetheel_model::agent::{
     AgentFailure, AgentLine, Exit, Exited, FailureKind, Input, ProcKey, TimedInput,
 };
+use aetheel_recording::{EntryKind, reason};
 use aetheel_runtime::figures;
 
 /// The signals by which somebody asks a process to end: HUP, INT and TERM.
@@ -126,7 +126,7 @@ impl LinkTask {
     /// Closes the agent's stdin and continues to record its output. The turn's time limits
     /// continue. Its questions are closed, because nothing can pass on an answer.
     pub(super) fn drain(&mut self) {
-        self.recording.host(EntryKind::Host(recording::UNSEEN.to_owned()));
+        self.recording.host(EntryKind::Host(aetheel_recording::UNSEEN.to_owned()));
         self.timers.clear();
         self.turns.report_all(|| LinkReport::GuestFailed);
         self.turns.withdraw_all();

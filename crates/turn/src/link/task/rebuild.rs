@@ -17,12 +17,12 @@ use super::rebuild_state::{OpenSession, RebuildState, RebuiltTurn, RecordedClock
 use crate::link::sessions::LinkSession;
 use crate::link::turns::OpenTurn;
 use crate::link::{Keepsake, LinkReport};
-use crate::recording::{EntryKind, RecordingTail};
 use crate::{Blob, ProcessCommand, Survivor, ToolReply};
 use aetheel_model::agent::{
     Action, AskDecision, Exit, HostCommand, HttpFailed, Input, PromptPart, Spawned, StartTurn,
     StreamClosed, TimedInput, ToolRequest, ToolResult, TurnKey, TurnRef,
 };
+use aetheel_recording::{EntryKind, RecordingTail};
 
 /// The reason that a guest gets for requests and streams that were open when the gateway ended.
 const RESTARTED: &str = "the gateway was restarted";

@@ -9,7 +9,6 @@ use tokio::sync::mpsc;
 use super::expected_actions::{ExpectedActions, RebuildError};
 use super::log::is_dropped_command;
 use crate::link::LinkReport;
-use crate::recording::{Checkpoint, EntryKind, RecordingEntry, open_turns};
 use crate::tools::CallKey;
 use crate::{ProcessCommand, Survivor};
 use aetheel_model::agent::{
@@ -17,6 +16,7 @@ use aetheel_model::agent::{
 };
 use aetheel_model::event::Lane;
 use aetheel_model::policy::PolicyRuling;
+use aetheel_recording::{Checkpoint, EntryKind, RecordingEntry, open_turns};
 
 /// A turn that began before a restart of the gateway and continues.
 #[derive(Debug)]

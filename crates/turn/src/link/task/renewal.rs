@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use super::{LinkTask, RebuildError, expected_actions};
-use crate::recording::{EntryKind, RecordingTail};
-use crate::{Backend, Guest, GuestFailure};
 use aetheel_model::plain::with_causes;
+use aetheel_recording::{Backend, EntryKind, Guest, GuestFailure, RecordingTail};
 
 impl LinkTask {
     /// Moves to a newer generation: by replaying the recording, even while turns run, or between

@@ -13,15 +13,15 @@ use crate::link::LinkReport;
 use crate::link::action_error::ActionError;
 use crate::link::calls::{CallState, FileRead, OpenedCall};
 use crate::link::served;
-use crate::recording::EntryKind;
 use crate::tool_endpoints::{EndpointRequest, ServedCall, ToolReply};
-use crate::tools::{CallKey, ToolError, answer_text, delegated_result};
+use crate::tools::{CallKey, ToolError, delegated_result};
 use aetheel_model::agent::{
     AgentEventKind, AgentNotice, Artifact, ArtifactBody, AskDecision, AskKey, DiagnosticLevel,
     Input, ToolRequest, ToolResult, TurnKey, TurnRef,
 };
-use aetheel_model::host_tool::HostToolKind;
+use aetheel_model::host_tool::{HostToolKind, answer_text};
 use aetheel_model::plain::{counted, one_line, short_line};
+use aetheel_recording::EntryKind;
 
 /// The notice that an agent has no tools of the host, although its turn offered them.
 const MISSING_TOOLS: &str = "The agent did not load the tools of Aetheel (files, questions, reminders and others), so it cannot use them in this conversation. `/new` begins another one.";

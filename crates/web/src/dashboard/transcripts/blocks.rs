@@ -13,7 +13,9 @@ use aetheel_model::agent::{
 };
 use aetheel_model::plain::{counted, short_line};
 use aetheel_model::redact::Redactor;
-use aetheel_turn::transcript::{ArtifactBlock, AskBlock, Block, BlockKind, BoundedText, ToolBlock};
+use aetheel_recording::transcript::{
+    ArtifactBlock, AskBlock, Block, BlockKind, BoundedText, ToolBlock,
+};
 
 /// Largest sizes in bytes on a page: for a text of the answer or of thinking, for the input, output
 /// and changes of a tool, and for the subject of a question.

@@ -25,8 +25,8 @@ use super::reader::{PagePosition, VisibleTurn, visible_turn};
 use super::sheet::TurnSheet;
 use aetheel_model::event::Lane;
 use aetheel_model::plain::short_line;
+use aetheel_recording::transcript::{TranscriptError, TurnTranscript};
 use aetheel_store::workspace::{TurnLine, TurnShare};
-use aetheel_turn::transcript::{TranscriptError, TurnTranscript};
 
 /// The largest number of links that the page of a turn lists.
 const LISTED: usize = 10;

@@ -7,8 +7,8 @@ use super::blocks::{self, ViewLevel, took};
 use super::paging::{head, pages};
 use aetheel_model::agent::Usage;
 use aetheel_model::plain::{counted, short_line};
+use aetheel_recording::transcript::{BoundedText, Gap, TranscriptError, TurnTranscript};
 use aetheel_store::workspace::TurnLine;
-use aetheel_turn::transcript::{BoundedText, Gap, TranscriptError, TurnTranscript};
 
 /// Largest sizes in bytes: of the blocks on a page, of the prompt, and of a page of a long text.
 const BLOCKS: usize = 30_000;
