@@ -5,6 +5,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::*;
 
+mod state_files;
+
 async fn workspace() -> (tempfile::TempDir, Workspace) {
     let folder = tempfile::tempdir().unwrap();
     let workspace = Workspace::open(&folder.path().join("config")).await.unwrap();

@@ -1,0 +1,86 @@
+//! Reads state files as earlier versions wrote them and as people edit them. Each kind of file is in
+//! `fixtures/state/written` as the gateway writes it, and in `edited` with other forms that are read,
+//! invalid lines and lines of newer versions. `read` has the entries and warnings of both, and
+//! `rewritten` the edited file after the gateway wrote it again.
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::fs;
+use std::path::Path;
+
+use aetheel_model::budget::BudgetGrant;
+use aetheel_model::claim::Claim;
+
+use super::super::baselines::SavedBaseline;
+use super::super::bindings::SavedBinding;
+use super::super::deliveries::WebhookDelivery;
+use super::super::discord_notes::DiscordNote;
+use super::super::ledger::{LedgerEntry, LedgerFile};
+use super::super::schedule_notes::ScheduleNote;
+use super::super::*;
+
+/// Reads and writes a copy of a file. Returns its entries and warnings, and the text that was
+/// written.
+fn reread<E: LedgerEntry + Debug>(text: &str, name: &str) -> (String, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join(name);
+    fs::write(&path, text).expect("written");
+    let mut file = LedgerFile::<E>::open(&path, "").expect("opened");
+    let entries = file.entries.values().map(|entry| format!("{entry:?}\n"));
+    let place = format!("{}/", folder.path().display());
+    let warnings = file.warnings.iter().map(|warning| warning.replace(&place, "") + "\n");
+    let read = entries.chain(warnings).collect();
+    file.save().expect("saved");
+    (read, fs::read_to_string(&path).expect("read"))
+}
+
+fn check<E: LedgerEntry + Debug>(name: &str) {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/state");
+    let fixture = |folder: &str| fs::read_to_string(fixtures.join(folder).join(name));
+    let (written, edited) = (fixture("written").expect(name), fixture("edited").expect(name));
+    let (read, again) = reread::<E>(&written, name);
+    let (read_edited, rewritten) = reread::<E>(&edited, name);
+    let read = format!("{read}\n{read_edited}");
+    assert_eq!(again, written, "{name}");
+    let expected = fixtures.join("read").join(name).with_extension("txt");
+    assert_eq!(read, fs::read_to_string(expected).expect(name), "{name}");
+    assert_eq!(rewritten, fixture("rewritten").expect(name), "{name}");
+}
+
+#[test]
+fn state_files_of_earlier_versions_are_read_and_written_unchanged() {
+    check::<AgentSchedule>("agent-schedules.md");
+    check::<SavedBaseline>("baselines.md");
+    check::<BudgetGrant>("budgets.md");
+    check::<Claim>("claims.md");
+    check::<CollisionMute>("collisions.md");
+    check::<DiscordNote>("discord.md");
+    check::<Drift>("drift.md");
+    check::<PastConversation>("history.md");
+    check::<LimitNote>("limits.md");
+    check::<LostTurn>("lost.md");
+    check::<MendingNote>("mending.md");
+    check::<EndedRollout>("rollout-history.md");
+    check::<RolloutNote>("rollouts.md");
+    check::<ScheduleNote>("schedules.md");
+    check::<SavedBinding>("sessions.md");
+    check::<TurnShare>("shares.md");
+    check::<SavedSignIn>("sign-ins.md");
+    check::<WebhookDelivery>("webhooks.md");
+}
+
+#[tokio::test]
+async fn a_folder_with_edited_state_files_opens_and_its_invalid_lines_are_reported() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/state/edited");
+    let state = folder.path().join("state");
+    fs::create_dir(&state).expect("created");
+    for file in fs::read_dir(fixtures).expect("fixtures") {
+        let file = file.expect("a file");
+        fs::copy(file.path(), state.join(file.file_name())).expect("copied");
+    }
+    Workspace::open(folder.path()).await.expect("opened");
+    let faults = inspect(folder.path()).await;
+    let files: BTreeSet<_> = faults.iter().filter_map(|fault| fault.split('`').nth(1)).collect();
+    assert_eq!(files.len(), 18, "{files:?}");
+}
