@@ -3,8 +3,8 @@
 #![allow(missing_docs, reason = "the targets call these")]
 
 mod guest;
-#[path = "../../crates/store/src/workspace/layout_tests_files.rs"]
-mod layout_tests_files;
+#[path = "../../crates/store/src/workspace/tests/layout_files.rs"]
+mod layout_files;
 
 use std::collections::HashMap;
 
@@ -120,7 +120,7 @@ pub fn splitting(data: &[u8]) {
 /// set. The first bytes choose the file, the line and the edit; the others are the edit.
 pub fn layout(data: &[u8]) {
     let [file, line, edit, rest @ ..] = data else { return };
-    let file = &layout_tests_files::FILES[usize::from(*file) % layout_tests_files::FILES.len()];
+    let file = &layout_files::FILES[usize::from(*file) % layout_files::FILES.len()];
     let lines: Vec<&str> = file.text.lines().collect();
     let line = usize::from(*line) % lines.len();
     // Only characters that change the layout and not the values.

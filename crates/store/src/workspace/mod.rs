@@ -492,10 +492,4 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 }
 
 #[cfg(test)]
-use aetheel_model::budget::BudgetRules;
-#[cfg(test)]
-mod layout_tests;
-#[cfg(test)]
-mod layout_tests_files;
-#[cfg(test)]
 mod tests;

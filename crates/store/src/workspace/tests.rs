@@ -4,7 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::*;
+use aetheel_model::budget::BudgetRules;
 
+mod layout;
+mod layout_files;
 mod state_files;
 
 async fn workspace() -> (tempfile::TempDir, Workspace) {

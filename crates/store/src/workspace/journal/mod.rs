@@ -424,6 +424,4 @@ impl std::fmt::Debug for Journal {
 }
 
 #[cfg(test)]
-mod newer_tests;
-#[cfg(test)]
 mod tests;

@@ -5,6 +5,8 @@ use super::{Journal, JournalState};
 use aetheel_model::event::{BLOCK_BITS, EventKind, EventOrigin, Lane, NewEvent};
 use aetheel_model::id::{ChannelId, MessageId};
 
+mod newer;
+
 fn event(sequence: u64, prompt: &str) -> aetheel_model::event::Event {
     let origin = EventOrigin::Message {
         channel: ChannelId::discord(5),

@@ -1,8 +1,8 @@
 //! Tests of events that a newer version wrote into the journal.
 
-use super::checksum::{content_of, with_checksum};
-use super::record::{FinishedEvent, JournalMark, Record};
-use super::{Journal, JournalState};
+use super::super::checksum::{content_of, with_checksum};
+use super::super::record::{FinishedEvent, JournalMark, Record};
+use super::super::{Journal, JournalState};
 use aetheel_model::event::{BLOCK_BITS, Event, EventKind, EventOrigin, Lane, NewEvent};
 use aetheel_model::id::{ChannelId, MessageId};
 

@@ -1,6 +1,6 @@
 //! A slip of layout in an operator's file never drops or loosens a setting without a fault.
 
-use super::layout_tests_files::{
+use super::layout_files::{
     FILES, LimitReading, OperatorFile, budgets, channels, heartbeats, hooks, jobs, profiles,
     webhooks,
 };
