@@ -31,7 +31,7 @@ use tokio::sync::broadcast;
 
 use aetheel_recording::Backend;
 use aetheel_store::workspace::{
-    Account, FileError, LiveFolder, Profile, ProfileFile, RolloutNote, RolloutNotes,
+    Account, FileError, LiveFolder, Profile, ProfileFile, RolloutNote, StateFile,
 };
 use aetheel_turn::{Agents, Backend, Backends as _};
 use aetheel_turn::{Agents, Backends};
@@ -136,7 +136,7 @@ impl AgentRegistry {
     /// Returns the saved rollouts of new versions. Blocks briefly. They are empty if the file cannot
     /// be read.
     pub fn rollout_notes(&self) -> Vec<RolloutNote> {
-        RolloutNotes::read_folder(&self.examiner.config.config_dir).unwrap_or_default()
+        StateFile::<RolloutNote>::read_folder(&self.examiner.config.config_dir).unwrap_or_default()
     }
 
     /// Returns the warnings about `acp.md`, one line each.

@@ -20,7 +20,7 @@ use aetheel_model::id::{ChannelId, MessageId, UserId};
 use aetheel_model::redact::Redactor;
 use aetheel_model::schedule::ScheduleEntry;
 use aetheel_settings::Config;
-use aetheel_store::workspace::{AuditReader, Hook, SignIns, Workspace};
+use aetheel_store::workspace::{AuditReader, Hook, SavedSignIn, StateFile, Workspace};
 use aetheel_turn::Backends;
 use aetheel_web::dashboard::{
     Dashboard, DashboardApi, DashboardListener, DashboardOrigin, MessagePreview, RecordedTurn,
@@ -30,7 +30,7 @@ use aetheel_web::dashboard::{
 /// A bound dashboard that does not serve yet.
 pub(super) struct BoundDashboard {
     bound: DashboardListener,
-    sign_ins: SignIns,
+    sign_ins: StateFile<SavedSignIn>,
 }
 
 /// Binds the address and opens the file of sessions. Returns `None` if no dashboard is configured.
@@ -48,7 +48,7 @@ pub(super) async fn bind(
     let bound = DashboardListener::take(address, origin)
         .await
         .map_err(|error| StartRefusal::of_address("DASHBOARD_ADDRESS", address, &error))?;
-    let sign_ins = workspace.sign_ins().await;
+    let sign_ins = StateFile::load(workspace.folder()).await;
     let sign_ins = sign_ins.map_err(|error| StartRefusal::of_file(&error))?;
     Ok(Some(BoundDashboard { bound, sign_ins }))
 }

@@ -23,7 +23,7 @@ impl BoundWebhooks {
         let bound = WebhookListener::take(address)
             .await
             .map_err(|error| StartRefusal::of_address("WEBHOOKS_ADDRESS", address, &error))?;
-        let deliveries = prepared.workspace.deliveries().await;
+        let deliveries = Deliveries::open(prepared.workspace.folder()).await;
         let deliveries = deliveries.map_err(|error| StartRefusal::of_file(&error))?;
         let file = WebhookFile::new(prepared.workspace.folder());
         file.require().map_err(|error| StartRefusal::of_file(&error))?;

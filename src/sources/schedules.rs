@@ -74,7 +74,8 @@ impl Scheduler {
         zone: TimeZone,
         output_channel: Option<ChannelId>,
     ) -> Self {
-        let saved = workspace.schedule_notes().read().await;
+        let saved = workspace.state().schedules.read().await.into_iter();
+        let saved = saved.map(|saved| (saved.lane.clone(), saved)).collect();
         let (timetable, plan) = (Timetable::default(), SchedulePlan::default());
         Self {
             intake: dispatcher.intake.clone(),
@@ -246,13 +247,12 @@ impl Scheduler {
         let through = self.timetable.progress();
         let all: BTreeMap<Lane, ScheduleProgress> = through
             .map(|(planned, through)| {
-                (
-                    planned.lane.clone(),
-                    ScheduleProgress { schedule: planned.description(), through },
-                )
+                let (lane, schedule) = (planned.lane.clone(), planned.description());
+                (lane.clone(), ScheduleProgress { lane, schedule, through })
             })
             .collect();
-        match self.workspace.schedule_notes().save(all.clone()).await {
+        let current = all.clone();
+        match self.workspace.state().schedules.change(move |saved| *saved = current).await {
             Ok(()) => self.saved = all,
             Err(error) => {
                 tracing::warn!(error = %with_causes(&error), "cannot save state/schedules.md; after a restart a cron job may run again")

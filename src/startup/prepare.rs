@@ -30,8 +30,8 @@ use aetheel_runtime::clock::Clock;
 use aetheel_runtime::supervisor;
 use aetheel_settings::Config;
 use aetheel_store::workspace::{
-    BootReport, FileError, Journal, LimitFiles, Lock, LockError, TurnRetention, Workspace,
-    caps_in_force,
+    BootReport, FileError, Journal, Lock, LockError, TurnRetention, Workspace, caps_in_force,
+    sweep_leftovers,
 };
 use aetheel_turn::{Backends as _, Host, Launcher};
 use aetheel_wasm::{ObserverSet, PolicySet};
@@ -266,7 +266,7 @@ impl PreparedStart {
             LockError::Other { .. } => StartRefusal::because(exit::LOCKED, held.to_string()),
             LockError::Failed { source, .. } => StartRefusal::of_io(&held.to_string(), source),
         })?;
-        self.workspace.sweep_leftovers();
+        sweep_leftovers(self.workspace.folder());
         let (journal, cluster) =
             clustering::open_journal(&self.config, &self.workspace, waits).await?;
         self.journal = Some(journal);
@@ -336,7 +336,7 @@ impl PreparedStart {
         tokio::task::spawn_blocking(move || {
             let caps = caps_in_force(workspace.folder()).len();
             tracing::info!(caps, "limits in force; `aetheel config` lists them");
-            LimitFiles::of(&workspace).keep();
+            workspace.limit_files().keep();
         });
         let leftovers = self.custody.sweep_leftovers();
         if leftovers > 0 {

@@ -25,8 +25,8 @@ use aetheel_process::find_program;
 use aetheel_runtime::ordinary::read_ordinary;
 use aetheel_settings::Config;
 use aetheel_store::workspace::{
-    BudgetFile, Channels, CronJobs, DOCUMENT_LIMIT, Heartbeats, Hooks, KnownNames, LimitFiles,
-    WebhookFile, Workspace, caps_in_force, channel_directory, faults_of_channels, lanes_in_force,
+    BudgetFile, Channels, CronJobs, DOCUMENT_LIMIT, Heartbeats, Hooks, KnownNames, WebhookFile,
+    Workspace, caps_in_force, channel_directory, faults_of_channels, lanes_in_force,
 };
 use aetheel_turn::Backends as _;
 use aetheel_web::webhooks::{self, WebhookSecrets};
@@ -77,7 +77,7 @@ pub fn files(config: &Config, secrets: &WebhookSecrets) -> Vec<Finding> {
 /// Returns the faults of `channels.md` that may hide a limit. With an earlier content, that stays in
 /// force, otherwise a start is refused.
 pub fn channels_faults(workspace: &Workspace) -> Vec<Finding> {
-    let (faults, has_earlier) = LimitFiles::of(workspace).channels_faults();
+    let (faults, has_earlier) = workspace.limit_files().channels_faults();
     limit_faults("channels.md", faults, has_earlier, CHANNELS_FORMAT)
 }
 

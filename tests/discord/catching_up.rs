@@ -18,7 +18,8 @@ async fn home(local: &LocalDiscord, channels: impl IntoIterator<Item = u64>) -> 
     for channel in channels {
         let message = local.mention(channel, ANN, "before");
         home.workspace
-            .discord_notes()
+            .state()
+            .discord
             .note_seen(ChannelId::discord(channel), MessageId::discord(message));
     }
     home
@@ -148,7 +149,8 @@ async fn the_newest_outdated_message_gets_a_reply_and_earlier_ones_a_reaction() 
     let eleven = Duration::from_secs(11 * 60);
     let before = local.mention_earlier(CHANNEL, ANN, "answered before", eleven * 2);
     home.workspace
-        .discord_notes()
+        .state()
+        .discord
         .note_seen(ChannelId::discord(CHANNEL), MessageId::discord(before));
     let [first, second, newest] =
         ["one", "two", "three"].map(|prompt| local.mention_earlier(CHANNEL, ANN, prompt, eleven));
@@ -169,7 +171,8 @@ async fn outdated_messages_are_counted_and_reported_once() {
     let hour = Duration::from_secs(3_600);
     let before = local.mention_earlier(CHANNEL, ANN, "answered before", hour * 2);
     home.workspace
-        .discord_notes()
+        .state()
+        .discord
         .note_seen(ChannelId::discord(CHANNEL), MessageId::discord(before));
     let mut newest = 0;
     for number in 0..130 {
@@ -199,7 +202,8 @@ async fn a_restart_continues_an_interrupted_catch_up() {
     home.busy.send_replace(true);
     let before = local.mention(CHANNEL, ANN, "before");
     home.workspace
-        .discord_notes()
+        .state()
+        .discord
         .note_seen(ChannelId::discord(CHANNEL), MessageId::discord(before));
     for number in 0..150 {
         local.mention(CHANNEL, ANN, &number.to_string());
@@ -228,7 +232,7 @@ async fn a_restart_continues_an_interrupted_catch_up() {
 async fn authors_learn_that_their_message_was_handled_more_than_two_minutes_late() {
     let local = LocalDiscord::start().await;
     let home = Home::new().await;
-    home.workspace.discord_notes().note_seen(ChannelId::discord(CHANNEL), MessageId::discord(1));
+    home.workspace.state().discord.note_seen(ChannelId::discord(CHANNEL), MessageId::discord(1));
     // The local clock is wrong; the age is computed from Discord's.
     local.faults().clock_ahead(-60);
     local.mention_earlier(CHANNEL, ANN, "long ago", Duration::from_secs(60 + 150));

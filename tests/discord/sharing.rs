@@ -190,7 +190,12 @@ async fn commands_menus_and_suggestions_are_answered_by_a_node_without_a_login()
     let changed = local.slash(OTHER, ANN, "settings", Some("model:=sonnet"));
     assert_eq!(local.answer_to(changed).await.content, "Model is Sonnet from now on.");
     let of = async |bot: &Bot| {
-        bot.home.workspace.bindings().get(&Lane::Channel(ChannelId::discord(OTHER)), "demo").await
+        bot.home
+            .workspace
+            .state()
+            .bindings
+            .get(&Lane::Channel(ChannelId::discord(OTHER)), "demo")
+            .await
     };
     local
         .wait_for("the choice", |_| {
@@ -372,7 +377,8 @@ async fn a_node_that_was_killed_before_it_had_caught_up_does_so_when_it_starts_a
     // Imported by the previous process, from a node that did not receive the next message.
     let handled = local.mention(CHANNEL, ANN, "before");
     home.workspace
-        .discord_notes()
+        .state()
+        .discord
         .note_seen(ChannelId::discord(CHANNEL), MessageId::discord(handled));
     local.mention(CHANNEL, ANN, "on the way");
     let forwarder = Forwarder::new(&[]);

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use aetheel_dispatch::{OfferEffect, OfferRefusal};
 use aetheel_model::rollout::Rollout;
-use aetheel_store::workspace::RolloutNotes;
+use aetheel_store::workspace::{RolloutNote, StateFile};
 use tempfile::TempDir;
 
 use super::scene::{Scene, person, version};
@@ -53,7 +53,7 @@ async fn a_rollout_that_was_decided_at_once_is_not_saved_again() {
         rollouts.follow().await;
         let offers = scene.notice(round).await.offers;
         assert!(matches!(rollouts.press(&offers[1].id, &person(true)).await, Some(Ok(_))));
-        let saved = RolloutNotes::read_folder(&folder.path().join("config")).unwrap();
+        let saved = StateFile::<RolloutNote>::read_folder(&folder.path().join("config")).unwrap();
         assert_eq!(saved, [], "round {round}");
     }
 }

@@ -12,7 +12,7 @@ use aetheel_model::id::{ChannelId, UserId};
 use aetheel_model::queue::QueueLimits;
 use aetheel_model::rollout::Rollout;
 use aetheel_recording::{Backend, GuestFailure};
-use aetheel_store::workspace::{RolloutNote, RolloutNotes};
+use aetheel_store::workspace::{RolloutNote, StateFile};
 
 use crate::support::scripted::{
     Agent, Collected, Replaceable, ScriptedBackend, ScriptedLauncher, Understanding, done, event,
@@ -146,7 +146,7 @@ impl Scene {
     ) -> Option<RolloutNote> {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
-            let note = RolloutNotes::read_folder(&folder.join("config")).unwrap().pop();
+            let note = StateFile::<RolloutNote>::read_folder(&folder.join("config")).unwrap().pop();
             if is_it(note.as_ref()) {
                 return note;
             }

@@ -225,7 +225,7 @@ impl Baselines {
         let mut all = self.0.lock();
         let baseline = all.entry(version.clone()).or_default();
         let changed = baseline.add(turn).then_some(version);
-        drop_oldest(&mut all, backend);
+        drop_oldest(&mut all, backend, |baseline| baseline.last);
         changed
     }
 
@@ -248,12 +248,17 @@ fn version(backend: &str, agent_version: Option<&str>) -> Option<Version> {
     (agent_version.len() <= VERSION_LENGTH).then_some(Version { backend, agent_version })
 }
 
-/// Removes all but the most recently used versions of a backend's agent.
-pub fn drop_oldest(all: &mut BTreeMap<Version, Baseline>, backend: &str) {
+/// Removes all but the most recently used versions of a backend's agent. `last` returns when the
+/// last turn of a version ended.
+pub fn drop_oldest<T>(
+    all: &mut BTreeMap<Version, T>,
+    backend: &str,
+    last: impl Fn(&T) -> Timestamp,
+) {
     let mut versions: Vec<(Timestamp, Version)> = all
         .iter()
         .filter(|(version, _)| version.backend == backend)
-        .map(|(version, baseline)| (baseline.last, version.clone()))
+        .map(|(version, baseline)| (last(baseline), version.clone()))
         .collect();
     versions.sort_unstable();
     versions.truncate(versions.len().saturating_sub(VERSION_LIMIT));

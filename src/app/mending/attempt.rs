@@ -93,14 +93,14 @@ impl MendingParts {
 
     /// Saves an attempt. An error is logged.
     pub(super) async fn save(&self, note: MendingNote) {
-        if let Err(error) = self.workspace.mending_notes().save(note).await {
+        if let Err(error) = self.workspace.state().mending.save(note).await {
             tracing::error!(error = %with_causes(&error), "cannot save state/mending.md");
         }
     }
 
     /// Returns the difference of a backend's sources.
     pub(super) async fn difference(&self, backend: &str) -> String {
-        let file = self.workspace.mending_notes().difference_file(backend);
+        let file = MendingNote::difference_file(self.workspace.folder(), backend);
         let read = tokio::task::spawn_blocking(move || fs::read_to_string(file).ok()).await;
         read.ok().flatten().unwrap_or_default()
     }
@@ -156,7 +156,7 @@ impl MendingParts {
         let path = self.component_file(backend, serving).await.ok_or(AttemptError::NoFile)?;
         let (found, opened) = engine.open(&path).await?;
         let serving: Arc<dyn Backend> = Arc::new(opened);
-        let mut lost = self.workspace.lost_turns().all().await;
+        let mut lost = self.workspace.state().lost.all().await;
         lost.retain(|turn| self.agents.component_of(&turn.backend) == backend);
         let places = EvidencePlaces {
             cases: evidence::usual_cases(
@@ -203,11 +203,11 @@ impl MendingParts {
                 tracing::info!(backend, recording = round.recording, ending = round.ending, reasons = ?refused.0, "a change of a backend was refused");
             })
             .await?;
-        let notes = self.workspace.mending_notes();
+        let folder = self.workspace.folder();
         crate::mending::store(
             &mended,
-            &notes.component_file(backend),
-            &notes.difference_file(backend),
+            &MendingNote::component_file(folder, backend),
+            &MendingNote::difference_file(folder, backend),
         )?;
         Ok(mended)
     }
@@ -236,7 +236,7 @@ impl MendingParts {
         serves: bool,
     ) -> Result<(), AttemptError> {
         let backend = note.backend.as_str();
-        let file = self.workspace.mending_notes().component_file(backend);
+        let file = MendingNote::component_file(self.workspace.folder(), backend);
         let path = file.clone();
         let read = tokio::task::spawn_blocking(move || fs::read(path)).await;
         let bytes = read.map_err(io::Error::other)??;

@@ -20,7 +20,7 @@ use aetheel_discord::OfferHandler;
 use aetheel_dispatch::{Notice, Offer, OfferEffect, OfferRefusal, Outlet, Person};
 use aetheel_model::plain::with_causes;
 use aetheel_settings::MendMode;
-use aetheel_store::workspace::{LostState, MendingNote, MendingNotes, MendingState};
+use aetheel_store::workspace::{LostState, MendingNote, MendingState, StateFile};
 
 /// How often the lost replies and the saved changes are looked at.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
@@ -72,8 +72,8 @@ impl MendingDesk {
         Self { parts: Arc::new(parts), outlet }
     }
 
-    fn notes(&self) -> &MendingNotes {
-        self.parts.workspace.mending_notes()
+    fn notes(&self) -> &StateFile<MendingNote> {
+        &self.parts.workspace.state().mending
     }
 
     /// Mends and announces until the program ends.
@@ -83,7 +83,7 @@ impl MendingDesk {
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             look.tick().await;
-            for note in self.notes().all().await {
+            for note in self.notes().read().await {
                 if note.state == MendingState::Ready {
                     self.announce(note).await;
                 }
@@ -98,7 +98,7 @@ impl MendingDesk {
 
     /// Ends the attempts of a previous process.
     async fn end_interrupted(&self) {
-        for note in self.notes().all().await {
+        for note in self.notes().read().await {
             if note.state == MendingState::Running {
                 tracing::warn!(
                     backend = note.backend,
@@ -113,8 +113,8 @@ impl MendingDesk {
 
     /// Returns a backend that lost replies and that nobody tried to mend since it has this version.
     async fn next(&self) -> Option<String> {
-        let notes = self.notes().all().await;
-        let lost = self.parts.workspace.lost_turns().all().await;
+        let notes = self.notes().read().await;
+        let lost = self.parts.workspace.state().lost.all().await;
         lost.into_iter().filter(|turn| turn.state == LostState::Lost).find_map(|turn| {
             let backend = self.parts.agents.component_of(&turn.backend);
             let tried = |note: &MendingNote| {
@@ -153,7 +153,7 @@ impl MendingDesk {
         if let Err(error) =
             self.outlet.notify(Notice { channel: None, about: None, text, offers }).await
         {
-            tracing::warn!(backend = note.backend, %error, "cannot send the notice about a mended backend; hint: `aetheel backend install {}` installs it", self.notes().component_file(&note.backend).display());
+            tracing::warn!(backend = note.backend, %error, "cannot send the notice about a mended backend; hint: `aetheel backend install {}` installs it", MendingNote::component_file(self.parts.workspace.folder(), &note.backend).display());
         }
         // After the notice: after a crash in between it is posted again, and Discord shows it once.
         if !automatic
@@ -222,7 +222,7 @@ impl MendingDesk {
             tracing::warn!(?person, "refused a decision about a mended backend: not an owner");
             return Some(Err(OfferRefusal::NotOwner));
         }
-        let notes = self.notes().all().await;
+        let notes = self.notes().read().await;
         let note = notes.into_iter().find(|note| {
             note.backend == backend
                 && note.component.starts_with(component)

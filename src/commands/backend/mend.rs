@@ -60,7 +60,7 @@ pub(in crate::commands) async fn run(settings: OperatorSettings, options: MendOp
         cases: options.cases.clone(),
         recordings: config.recordings_dir.clone(),
         lost: match options.recordings.is_empty() {
-            true => workspace.lost_turns().all().await,
+            true => workspace.state().lost.all().await,
             false => Vec::new(),
         },
         named: options.recordings.clone(),

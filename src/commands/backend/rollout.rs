@@ -14,7 +14,7 @@ use aetheel_model::plain::{counted, with_causes};
 use aetheel_recording::{Backend, RolloutPair};
 use aetheel_settings::Config;
 use aetheel_store::workspace::{
-    EndedRollout, FileError, LiveFolder, NotedDifference, RolloutNote, RolloutNotes, RolloutState,
+    EndedRollout, FileError, LiveFolder, NotedDifference, RolloutNote, RolloutState, StateFile,
 };
 use aetheel_turn::Backends as _;
 
@@ -95,7 +95,7 @@ pub(in crate::commands) async fn run(
 
 /// Prints the rollouts that have ended, the newest first.
 pub(in crate::commands) fn history(config: &Config, name: Option<&str>) -> u8 {
-    let ended = match RolloutNotes::read_ended(&config.config_dir) {
+    let ended = match StateFile::<EndedRollout>::read_folder(&config.config_dir) {
         Ok(ended) => ended,
         Err(error) => return KitError::failed(with_causes(&error)).report(),
     };
@@ -144,7 +144,7 @@ fn version(backend: &dyn Backend) -> String {
 
 /// Returns the saved note about the rollout of this component, or an empty one.
 fn saved_note(config_dir: &Path, component: &str, digest: &str) -> Result<RolloutNote, FileError> {
-    let notes = RolloutNotes::read_folder(config_dir)?;
+    let notes = StateFile::<RolloutNote>::read_folder(config_dir)?;
     let note = notes.into_iter().find(|note| note.backend == component && note.digest == digest);
     Ok(note.unwrap_or_else(|| RolloutNote::new(component, digest)))
 }

@@ -6,7 +6,7 @@ use super::report::DoctorReport;
 use crate::commands::listing::BackendRow;
 use aetheel_model::plain::{counted, with_causes};
 use aetheel_settings::Config;
-use aetheel_store::workspace::{Drift, DriftNotes};
+use aetheel_store::workspace::{Drift, StateFile};
 
 /// Largest number of kinds that are listed per backend.
 const MAX_NAMED_KINDS: usize = 5;
@@ -15,7 +15,7 @@ const HINT: &str = "docs/drift.md describes what to do; remove a line from state
 /// Reports the drift of each backend, newest first. It is a warning if the versions of the agent
 /// and the component have not changed since.
 pub(super) fn examine(report: &mut DoctorReport, config: &Config, backends: &[BackendRow]) {
-    let met = match DriftNotes::read_folder(&config.config_dir) {
+    let met = match StateFile::<Drift>::read_folder(&config.config_dir) {
         Ok(met) => met,
         Err(error) => {
             return report.warning(

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use super::report::DoctorReport;
 use aetheel_model::plain::with_causes;
 use aetheel_settings::Config;
-use aetheel_store::workspace::{LostTurn, LostTurns};
+use aetheel_store::workspace::{LostTurn, StateFile};
 
 /// Adds a warning for each backend with lost replies.
 pub(super) fn examine(report: &mut DoctorReport, config: &Config) {
-    let turns = match LostTurns::read_folder(&config.config_dir) {
+    let turns = match StateFile::<LostTurn>::read_folder(&config.config_dir) {
         Ok(turns) => turns,
         Err(error) => {
             return report.warning(

@@ -248,8 +248,8 @@ async fn forget_moved_lanes(
     workspace: &Workspace,
     journal: &Journal,
 ) -> Result<(), StartRefusal> {
-    let notes = workspace.discord_notes();
-    let mut known: BTreeSet<Lane> = workspace.lanes().await.into_iter().collect();
+    let notes = &workspace.state().discord;
+    let mut known: BTreeSet<Lane> = workspace.state().lanes().await.into_iter().collect();
     known.extend(journal.open_events().into_iter().map(|entry| entry.event.lane));
     known.extend(journal.newer_lanes());
     known.extend(notes.seen().await.into_keys().map(Lane::Channel));
@@ -286,7 +286,8 @@ async fn forget_moved_lanes(
     }
     notes.save().await.map_err(|error| failed(&error))?;
     let theirs = Arc::clone(&gone);
-    let given = workspace.forget_lanes(Arc::new(move |lane: &Lane| theirs.contains(lane))).await;
+    let given =
+        workspace.state().forget_lanes(Arc::new(move |lane: &Lane| theirs.contains(lane))).await;
     given.map_err(|error| match error {
         BindingsError::File(error) => failed(&error),
         error => StartRefusal::because(exit::SOFTWARE, with_causes(&error)),
@@ -301,8 +302,8 @@ async fn forget_moved_lanes(
 /// Returns the lanes that this machine has data of, as roots. Leaves out the lanes of hooks and of
 /// the console, which never move.
 async fn local_lanes(workspace: &Workspace) -> Vec<String> {
-    let lanes = workspace.bindings().lanes().await;
-    let channels = workspace.discord_notes().seen().await.into_keys().map(Lane::Channel);
+    let lanes = workspace.state().bindings.lanes().await;
+    let channels = workspace.state().discord.seen().await.into_keys().map(Lane::Channel);
     let travels = |lane: &Lane| !matches!(lane, Lane::Hook(_) | Lane::Console);
     let all: BTreeSet<String> =
         lanes.into_iter().chain(channels).filter(travels).map(|lane| lane.to_string()).collect();

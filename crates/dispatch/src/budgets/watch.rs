@@ -10,7 +10,7 @@ use super::{BudgetMonitor, GrantSaving, messages, offers};
 use crate::Shared;
 use crate::outlet::{DeliveryError, Notice, WaitTopic};
 use aetheel_model::budget::{AccountUse, BudgetGrant};
-use aetheel_store::workspace::{LimitFiles, PendingSave};
+use aetheel_store::workspace::PendingSave;
 
 /// How often the time of running turns is compared with the caps.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -56,7 +56,7 @@ pub(crate) async fn watch(shared: Weak<Shared>, monitor: Arc<BudgetMonitor>) {
 async fn follow_files(monitor: &BudgetMonitor) {
     let workspace = &monitor.deps.workspace;
     drop((workspace.channels().await, workspace.budgets().rules().await));
-    for file in LimitFiles::of(workspace).take_emptied() {
+    for file in workspace.limit_files().take_emptied() {
         tracing::warn!(file, "the file became empty; its limits are no longer in force");
         let notice = Notice::for_operator(messages::emptied(file), None);
         if post(monitor, notice).await.is_err() {

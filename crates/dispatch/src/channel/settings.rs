@@ -49,7 +49,7 @@ impl Settings {
         let workspace = &self.shared.deps.workspace;
         self.shared.lanes.is_busy(lane)
             || workspace.channels().await.lanes().any(|(known, _)| known == lane)
-            || workspace.bindings().has_lane(lane).await
+            || workspace.state().bindings.has_lane(lane).await
     }
 
     /// Returns whether the bot reads all messages of a channel and its threads, because of
@@ -81,7 +81,10 @@ impl Settings {
         if let Some(reason) = backends.unavailable(name).await {
             return Err(LaneRequestError::Unavailable { name: name.to_owned(), reason });
         }
-        storage_result(lane, self.shared.deps.workspace.bindings().set_backend(lane, name).await)
+        storage_result(
+            lane,
+            self.shared.deps.workspace.state().bindings.set_backend(lane, name).await,
+        )
     }
 
     /// Returns the models to choose from in a lane: those in the descriptor, and those that the
@@ -170,7 +173,7 @@ impl Settings {
             match name {
                 UNSET => storage_result(
                     lane,
-                    self.shared.deps.workspace.bindings().unset_backend(lane).await,
+                    self.shared.deps.workspace.state().bindings.unset_backend(lane).await,
                 )?,
                 name => self.choose_backend(lane, name).await?,
             }
@@ -185,7 +188,7 @@ impl Settings {
             return Err(LaneRequestError::NoBackend { name, offered });
         };
         let descriptor = backend.descriptor();
-        let bindings = self.shared.deps.workspace.bindings();
+        let bindings = &self.shared.deps.workspace.state().bindings;
         let now = effective_settings(
             &self.shared.deps.choices,
             &settings,

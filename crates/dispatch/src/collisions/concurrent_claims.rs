@@ -15,11 +15,11 @@ use aetheel_model::plain::with_causes;
 /// notifies their lanes.
 pub(super) async fn settle(shared: &Arc<Shared>) {
     let (others, now) = (shared.neighbours.shared(), shared.now());
-    let notes = shared.deps.workspace.claim_notes();
-    if others.is_empty() || notes.all(now).yield_to(&others).is_empty() {
+    let notes = &shared.deps.workspace.state().claims;
+    if others.is_empty() || notes.valid(now).yield_to(&others).is_empty() {
         return;
     }
-    let released = match notes.change(now, move |claims| Ok(claims.yield_to(&others))).await {
+    let released = match notes.change_valid(now, move |claims| Ok(claims.yield_to(&others))).await {
         Ok(released) => released,
         Err(error) => {
             tracing::error!(error = %with_causes(&error), "cannot save state/claims.md; two machines have a claim to the same files");

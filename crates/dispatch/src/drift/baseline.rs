@@ -1,5 +1,6 @@
 //! Learns the usual output of agents from successful turns, and saves this baseline.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::DriftMonitor;
@@ -7,6 +8,7 @@ use aetheel_model::baseline::{Success, Version};
 use aetheel_model::plain::with_causes;
 use aetheel_recording::Ending;
 use aetheel_turn::TurnResult;
+use aetheel_store::workspace::SavedBaseline;
 
 impl DriftMonitor {
     /// Adds a finished turn to the agent's baseline. Returns at once; a task saves the change.
@@ -34,8 +36,13 @@ impl DriftMonitor {
         let Some(version) = changed else { return };
         let (workspace, baselines) = (self.deps.workspace.clone(), baselines.clone());
         self.tasks.spawn(async move {
-            let current = move |version: &Version| baselines.current(version);
-            if let Err(error) = workspace.baseline_notes().save(version, current).await {
+            // Concurrent calls leave the latest baseline.
+            let update = move |saved: &mut BTreeMap<Version, SavedBaseline>| {
+                if let Some(baseline) = baselines.current(&version) {
+                    saved.insert(version.clone(), SavedBaseline(version, baseline));
+                }
+            };
+            if let Err(error) = workspace.state().baselines.change(update).await {
                 tracing::warn!(error = %with_causes(&error), "cannot save state/baselines.md; after a restart it is learned again");
             }
         });

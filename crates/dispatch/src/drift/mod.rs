@@ -33,8 +33,8 @@ use aetheel_model::baseline::UNKNOWN_VERSION;
 use aetheel_model::plain::with_causes;
 use aetheel_recording::{Ending, Generation};
 use aetheel_runtime::figures;
-use aetheel_store::workspace::DriftKey;
 use aetheel_turn::{TurnResult, UnknownOutput};
+use aetheel_store::workspace::{DriftKey, SavedBaseline};
 
 /// New kinds of output within this time share one notice.
 const NOTICE_DELAY: Duration = Duration::from_millis(800);
@@ -77,9 +77,11 @@ impl DriftMonitor {
                 .unwrap_or_else(|| Quota::per_hour(NOTICE_LIMIT))
                 .allow_burst(NOTICE_LIMIT),
         );
-        parts.host.agents.baselines().restore(parts.workspace.baseline_notes().all());
+        let baselines = parts.workspace.state().baselines.all().into_iter();
+        let baselines = baselines.map(|SavedBaseline(version, baseline)| (version, baseline));
+        parts.host.agents.baselines().restore(baselines);
         let state = DriftState {
-            unknown: UnknownOutputs::new(parts.workspace.drift_notes().all()),
+            unknown: UnknownOutputs::new(parts.workspace.state().drift.all()),
             trials: GenerationTrials::default(),
             first_seen: Vec::new(),
             further: 0,
@@ -232,9 +234,10 @@ impl DriftMonitor {
             }
         };
         // Concurrently, so that neither a slow disk nor a slow network delays the other.
-        let saved = tokio::join!(self.deps.workspace.drift_notes().save(changes), notify).0;
+        let file = &self.deps.workspace.state().drift;
+        let saved = tokio::join!(file.save_all(changes), notify).0;
         match saved {
-            Ok(written) => self.state.lock().unknown.merge_saved(written),
+            Ok(()) => self.state.lock().unknown.merge_saved(file.all()),
             Err(error) => tracing::error!(
                 error = %with_causes(&error),
                 "cannot save state/drift.md; after a restart the same output is reported again"

@@ -42,8 +42,8 @@ use aetheel_model::plain::with_causes;
 use aetheel_model::rollout::Rollout;
 use aetheel_recording::{Backend, Ending, Generation, GuestFailure, RolloutPair};
 use aetheel_runtime::figures::{self, RolloutResult};
-use aetheel_store::workspace::{RolloutEnd, RolloutNote, RolloutState, Workspace};
 use aetheel_turn::TurnResult;
+use aetheel_store::workspace::{BackendLock, RolloutEnd, RolloutNote, RolloutState, Workspace};
 
 /// Maximum number of turns of the serving version that wait to be compared.
 pub const MAX_WAITING_COMPARISONS: usize = 8;
@@ -95,7 +95,7 @@ impl RolloutMonitor {
     pub(super) fn new(deps: Arc<DispatcherDeps>) -> (Arc<Self>, WaitingTurns) {
         let (served, served_turns) = mpsc::unbounded_channel();
         let (beside, turns_beside) = mpsc::channel(MAX_WAITING_COMPARISONS);
-        let saved = deps.workspace.rollout_notes().all();
+        let saved = deps.workspace.state().rollouts.all();
         let notes = saved.into_iter().map(|note| (note.backend.clone(), note)).collect();
         let monitor = Self {
             deps,
@@ -249,7 +249,7 @@ impl RolloutMonitor {
         let (backend, digest) = component(pair);
         let note = self.notes.lock().get(backend).filter(|note| note.digest == digest).cloned();
         let Some(note) = note else { return };
-        if let Err(error) = self.deps.workspace.rollout_notes().save(note).await {
+        if let Err(error) = self.deps.workspace.state().rollouts.save(note).await {
             tracing::error!(
                 error = %with_causes(&error),
                 "cannot save state/rollouts.md; after a restart the rollout begins again"
@@ -265,8 +265,8 @@ impl RolloutMonitor {
         if end == RolloutEnd::Withdrawn {
             remove_from_lock(&self.deps.workspace, &note.digest).await;
         }
-        let notes = self.deps.workspace.rollout_notes();
-        if let Err(error) = notes.end(note, end, self.deps.clock.now()).await {
+        let files = self.deps.workspace.state();
+        if let Err(error) = files.end_rollout(note, end, self.deps.clock.now()).await {
             tracing::warn!(backend, error = %with_causes(&error), "cannot move a rollout from state/rollouts.md to state/rollout-history.md");
         }
     }
@@ -313,7 +313,7 @@ impl RolloutMonitor {
 
 /// Removes a version that serves no more from `backends.lock.md`, and logs if that fails.
 pub(super) async fn remove_from_lock(workspace: &Workspace, digest: &str) {
-    if let Err(error) = workspace.remove_from_lock(digest.to_owned()).await {
+    if let Err(error) = BackendLock::remove_version(workspace.folder(), digest.to_owned()).await {
         tracing::warn!(digest, error = %with_causes(&error), "backends.lock.md still names a version that was rolled back; remove its section, or `aetheel backend install --locked` installs it again");
     }
 }

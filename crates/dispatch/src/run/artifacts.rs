@@ -9,6 +9,7 @@ use aetheel_model::agent::{AgentTask, Artifact, ArtifactBody, Quota, TaskStatus}
 use aetheel_model::fold::Transcript;
 use aetheel_model::plain::one_line;
 use aetheel_model::shown_time::shown_date;
+use aetheel_store::workspace::save_blob;
 
 /// The maximum length of a file name, in characters.
 const NAME_LIMIT: usize = 80;
@@ -44,7 +45,7 @@ pub(super) async fn store_artifacts(
             }
         };
         let size = bytes.len();
-        match parts.workspace.keep_blob(bytes).await {
+        match save_blob(parts.workspace.folder(), bytes).await {
             Ok(path) => {
                 tracing::info!(name, size, "stored an artifact");
                 files.push(AnswerFile { name, path });

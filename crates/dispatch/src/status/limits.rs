@@ -4,7 +4,7 @@ use super::Shared;
 use aetheel_model::agent::{AllowedTools, Safety};
 use aetheel_model::budget::BudgetSubject;
 use aetheel_model::event::Lane;
-use aetheel_store::workspace::{LimitFiles, SettingInForce};
+use aetheel_store::workspace::SettingInForce;
 
 /// Returns the settings of a lane in `channels.md`, the variables that apply instead of missing ones,
 /// and the caps that apply to its turns.
@@ -13,7 +13,7 @@ pub(super) fn of_lane(
     lane: &Lane,
     subject: &BudgetSubject,
 ) -> Vec<SettingInForce> {
-    let files = LimitFiles::of(&shared.deps.workspace);
+    let files = shared.deps.workspace.limit_files();
     let parent = shared.channels.parents.of(lane);
     let mut limits = files.of_lane(lane, parent.as_ref());
     // People see the directory only if they are owners, in a row of its own.

@@ -4,8 +4,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{DOCUMENT_LIMIT, FileError, Workspace, blocking};
 use crate::disk::{WORLD_READABLE_MODE, replace_for, text_of};
+use super::blocking::blocking;
+use super::{DOCUMENT_LIMIT, FileError};
 use aetheel_model::markdown::layout::SectionLayout;
 use aetheel_model::markdown::sections::{Section, sections};
 use aetheel_runtime::ordinary::read_ordinary;
@@ -119,18 +120,16 @@ impl BackendLock {
             .map(drop)
             .map_err(|error| FileError::new("write", &self.path, error))
     }
-}
 
-impl Workspace {
-    /// Removes a version that was rolled back or withdrawn, so that `install --locked` does not
-    /// bring it back.
+    /// Removes a version that was rolled back or withdrawn from the file of a configuration folder,
+    /// so that `install --locked` does not bring it back.
     ///
     /// # Errors
     /// [`BackendLockError`]; the file is unchanged.
-    pub async fn remove_from_lock(&self, component: String) -> Result<(), BackendLockError> {
-        let folder = self.folder().to_owned();
+    pub async fn remove_version(folder: &Path, component: String) -> Result<(), BackendLockError> {
+        let folder = folder.to_owned();
         blocking(move || {
-            let mut lock = BackendLock::read(&folder)?;
+            let mut lock = Self::read(&folder)?;
             let before = lock.entries.len();
             lock.entries.retain(|entry| entry.component != component);
             if lock.entries.len() != before {

@@ -5,33 +5,32 @@
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use sha2::{Digest as _, Sha256};
 
-use super::{FileError, Workspace};
+use super::FileError;
+use super::blocking::blocking;
 use crate::disk::replace;
 use aetheel_model::plain::hex;
 
 /// Maximum number of files that are kept.
 const MAX_BLOBS: usize = 200;
 
-impl Workspace {
-    /// Saves bytes and returns the path of their file.
-    ///
-    /// # Errors
-    /// [`FileError`] if the file cannot be written.
-    pub async fn keep_blob(&self, bytes: Vec<u8>) -> Result<PathBuf, FileError> {
-        let folder = self.inner.folder.join("state/blobs");
-        let kept = tokio::task::spawn_blocking(move || {
-            keep(&folder, &bytes).map_err(|error| FileError::new("save a file in", &folder, error))
-        });
-        kept.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
-    }
+/// Saves bytes in a configuration folder and returns the path of their file.
+///
+/// # Errors
+/// [`FileError`] if the file cannot be written.
+pub async fn save_blob(folder: &Path, bytes: Vec<u8>) -> Result<PathBuf, FileError> {
+    let folder = folder.join("state/blobs");
+    blocking(move || {
+        keep(&folder, &bytes).map_err(|error| FileError::new("save a file in", &folder, error))
+    })
+    .await
 }
 
-fn keep(folder: &std::path::Path, bytes: &[u8]) -> io::Result<PathBuf> {
+fn keep(folder: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let name = hex(&Sha256::digest(bytes));
     let path = folder.join(name);

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::FileError;
+use super::blocking::blocking;
 use super::budget_names::KnownNames;
-use super::followed::FollowedFile;
-use super::{FileError, blocking, kept_copy};
+use super::followed::{FollowedFile, kept_copy};
 use aetheel_model::budget::BudgetRules;
 
 /// The file `budgets.md`. Clones share the content that was read.

@@ -6,34 +6,26 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
-use super::ledger::{EntryError, LedgerEntry, LedgerFile, Token, code, line_of, parse_tokens};
-use super::{FileError, blocking};
+use super::FileError;
+use super::blocking::blocking;
+use super::state_file::{EntryError, StateEntry, StateFile, Token, code, line_of, parse_tokens};
 use aetheel_model::id::{ChannelId, MessageId};
-
-const HEADING: &str = "# Discord
-
-The last message that was handled in each channel. After an outage, Aetheel continues after it. If you remove a line, messages that
-were missed there are not answered. The file also lists open questions of agents, so that a restart can remove their buttons, and the
-last logins (milliseconds since 1970): after many logins in a short time, the next one waits.
-
-";
 
 /// Maximum number of logins that are kept.
 const MAX_LOGINS: usize = 32;
 
 /// The notes about Discord. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
-pub struct DiscordNotes(Arc<DiscordNotesInner>);
-
-#[derive(Debug)]
-struct DiscordNotesInner {
-    /// The changes since the file was last written; `None` removes an entry. Never locked while the
-    /// file is written.
-    noted: Mutex<HashMap<DiscordNoteKey, Option<DiscordNote>>>,
-    ledger: Mutex<LedgerFile<DiscordNote>>,
+pub struct DiscordNotes {
+    /// The changes since the file was last written. Never locked while the file is written.
+    noted: Arc<Mutex<NotedChanges>>,
+    file: StateFile<DiscordNote>,
 }
+
+/// Changed entries; `None` removes an entry.
+type NotedChanges = HashMap<DiscordNoteKey, Option<DiscordNote>>;
 
 /// The channels and questions in some lines of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,7 +43,7 @@ pub(super) enum DiscordNoteKey {
     Login(i64),
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum DiscordNote {
     /// The last message that was handled in a channel.
     Seen { channel: ChannelId, message: MessageId },
@@ -66,17 +58,14 @@ impl DiscordNotes {
     ///
     /// # Errors
     /// [`FileError`] if the file cannot be read.
-    pub(super) fn open(path: &Path) -> Result<Self, FileError> {
-        Ok(Self(Arc::new(DiscordNotesInner {
-            noted: Mutex::default(),
-            ledger: Mutex::new(LedgerFile::open(path, HEADING)?),
-        })))
+    pub(super) fn open(state: &Path) -> Result<Self, FileError> {
+        Ok(Self { noted: Arc::default(), file: StateFile::open(state)? })
     }
 
     /// Notes that a message was handled, in memory only. A message older than the one noted since
     /// the last save changes nothing.
     pub fn note_seen(&self, channel: ChannelId, message: MessageId) {
-        let mut noted = self.noted();
+        let mut noted = self.noted.lock();
         let last = match noted.get(&DiscordNoteKey::Channel(channel)) {
             Some(Some(DiscordNote::Seen { message: last, .. })) => message.max(*last),
             _ => message,
@@ -89,7 +78,7 @@ impl DiscordNotes {
 
     /// Notes a login, in memory only. Only the latest logins are saved.
     pub fn note_login(&self, at_ms: i64) {
-        self.noted().insert(DiscordNoteKey::Login(at_ms), Some(DiscordNote::Login(at_ms)));
+        self.noted.lock().insert(DiscordNoteKey::Login(at_ms), Some(DiscordNote::Login(at_ms)));
     }
 
     /// Returns the latest logins, oldest first, including unsaved ones.
@@ -103,12 +92,12 @@ impl DiscordNotes {
 
     /// Forgets a channel that no longer exists.
     pub fn forget(&self, channel: ChannelId) {
-        self.noted().insert(DiscordNoteKey::Channel(channel), None);
+        self.noted.lock().insert(DiscordNoteKey::Channel(channel), None);
     }
 
     /// Notes the message of an open question, in memory only.
     pub fn open_question(&self, id: &str, channel: ChannelId, message: MessageId) {
-        self.noted().insert(
+        self.noted.lock().insert(
             DiscordNoteKey::Question(id.to_owned()),
             Some(DiscordNote::Question { id: id.to_owned(), channel, message }),
         );
@@ -116,7 +105,7 @@ impl DiscordNotes {
 
     /// Notes that a question is closed, in memory only.
     pub fn close_question(&self, id: &str) {
-        self.noted().insert(DiscordNoteKey::Question(id.to_owned()), None);
+        self.noted.lock().insert(DiscordNoteKey::Question(id.to_owned()), None);
     }
 
     /// Returns all channels with the last message that was handled in each, including unsaved ones.
@@ -164,7 +153,7 @@ impl DiscordNotes {
     pub fn read_lines(text: &str) -> ChannelNotes {
         let mut noted = ChannelNotes::default();
         let read =
-            text.lines().filter_map(|line| DiscordNote::read(&parse_tokens(line)?.ok()?)?.ok());
+            text.lines().filter_map(|line| DiscordNote::parse(&parse_tokens(line)?.ok()?).ok());
         for item in read {
             match item {
                 DiscordNote::Seen { channel, message } => noted.channels.push((channel, message)),
@@ -178,16 +167,15 @@ impl DiscordNotes {
     }
 
     async fn items(&self) -> Vec<DiscordNote> {
-        let notes = self.clone();
-        blocking(move || {
-            let mut ledger = notes.ledger();
-            if let Err(error) = ledger.refresh() {
-                tracing::warn!(error = %error.source, "{error}; the content that was read last stays in force");
-            }
-            merge(&mut ledger.entries, &notes.noted());
-            ledger.entries.values().cloned().collect()
-        })
-        .await
+        let noted = Arc::clone(&self.noted);
+        self.file
+            .look(move |file| {
+                let mut entries = file.entries.clone();
+                merge(&mut entries, &noted.lock());
+                DiscordNote::trim(&mut entries);
+                entries.into_values().collect()
+            })
+            .await
     }
 
     /// Writes everything noted since the last save, in one write. Should be called about every
@@ -198,17 +186,14 @@ impl DiscordNotes {
     pub async fn save(&self) -> Result<bool, FileError> {
         let notes = self.clone();
         blocking(move || {
-            let mut ledger = notes.ledger();
-            let noted = std::mem::take(&mut *notes.noted());
+            let mut file = notes.file.lock();
+            let noted = std::mem::take(&mut *notes.noted.lock());
             if noted.is_empty() {
                 return Ok(false);
             }
-            let saved = ledger.refresh().and_then(|_| {
-                merge(&mut ledger.entries, &noted);
-                ledger.save()
-            });
+            let saved = file.change(|entries| merge(entries, &noted));
             if saved.is_err() {
-                let mut newer = notes.noted();
+                let mut newer = notes.noted.lock();
                 for (key, item) in noted {
                     newer.entry(key).or_insert(item);
                 }
@@ -220,24 +205,13 @@ impl DiscordNotes {
 
     /// Returns the lines that could not be read when the file was last read, each with its number.
     /// They stay in the file.
-    pub async fn warnings(&self) -> Vec<String> {
-        let notes = self.clone();
-        blocking(move || notes.ledger().warnings.clone()).await
-    }
-
-    fn noted(&self) -> MutexGuard<'_, HashMap<DiscordNoteKey, Option<DiscordNote>>> {
-        self.0.noted.lock()
-    }
-
-    fn ledger(&self) -> MutexGuard<'_, LedgerFile<DiscordNote>> {
-        self.0.ledger.lock()
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        self.file.warnings()
     }
 }
 
-fn merge(
-    entries: &mut BTreeMap<DiscordNoteKey, DiscordNote>,
-    noted: &HashMap<DiscordNoteKey, Option<DiscordNote>>,
-) {
+fn merge(entries: &mut BTreeMap<DiscordNoteKey, DiscordNote>, noted: &NotedChanges) {
     for (key, item) in noted {
         match (entries.get_mut(key), item) {
             // A person may have changed it to a later message by hand.
@@ -249,54 +223,47 @@ fn merge(
             (_, None) => drop(entries.remove(key)),
         }
     }
-    let logins: Vec<DiscordNoteKey> =
-        entries.keys().filter(|key| matches!(key, DiscordNoteKey::Login(_))).cloned().collect();
-    for key in logins.iter().rev().skip(MAX_LOGINS) {
-        entries.remove(key);
-    }
 }
 
-impl LedgerEntry for DiscordNote {
+impl StateEntry for DiscordNote {
     type Key = DiscordNoteKey;
+    const FILE: &str = "discord.md";
+    const HEADING: &str = "# Discord
 
-    fn read(tokens: &[Token]) -> Option<Result<Self, EntryError>> {
-        let Some(Token::Code(first)) = tokens.first() else { return None };
+The last message that was handled in each channel. After an outage, Aetheel continues after it. If you remove a line, messages that
+were missed there are not answered. The file also lists open questions of agents, so that a restart can remove their buttons, and the
+last logins (milliseconds since 1970): after many logins in a short time, the next one waits.
+
+";
+
+    fn parse(tokens: &[Token]) -> Result<Self, EntryError> {
         // The file may contain other kinds of lines.
-        let (kind, name) = first.split_once(':')?;
-        let codes: Vec<&str> = tokens[1..]
-            .iter()
-            .filter_map(
-                |token| if let Token::Code(code) = token { Some(code.as_str()) } else { None },
-            )
-            .collect();
-        let item = match (kind, codes.as_slice()) {
-            ("channel", [.., last]) => parse_id(name)
-                .and_then(|channel| parse_id(last).map(|message| Self::Seen { channel, message })),
+        let kind = tokens.first().and_then(|first| first.text().split_once(':'));
+        let (kind, name) = kind.ok_or(EntryError::OtherKind)?;
+        let codes = tokens[1..].iter().filter(|token| matches!(token, Token::Code(_)));
+        let codes: Vec<&str> = codes.map(Token::text).collect();
+        match (kind, codes.as_slice()) {
+            ("channel", [.., last]) => {
+                Ok(Self::Seen { channel: parse_id(name)?, message: parse_id(last)? })
+            }
             ("channel", []) => {
                 Err(EntryError::Parts("expected: `channel:id` seen to `message id`"))
             }
             ("question", [place, message]) => {
-                let channel = place
-                    .strip_prefix("channel:")
-                    .ok_or_else(|| EntryError::code(place, "a channel"));
-                channel.and_then(parse_id).and_then(|channel| {
-                    parse_id(message).map(|message| Self::Question {
-                        id: name.to_owned(),
-                        channel,
-                        message,
-                    })
-                })
+                let channel = place.strip_prefix("channel:");
+                let channel = channel.ok_or_else(|| EntryError::code(place, "a channel"))?;
+                let (channel, message) = (parse_id(channel)?, parse_id(message)?);
+                Ok(Self::Question { id: name.to_owned(), channel, message })
             }
-            ("login", _) => name
-                .parse()
-                .map(Self::Login)
-                .map_err(|_| EntryError::code(name, "a time in milliseconds")),
             ("question", _) => Err(EntryError::Parts(
                 "expected: `question:id` open in `channel:id` at `message id`",
             )),
-            _ => return None,
-        };
-        Some(item)
+            ("login", _) => {
+                let at = name.parse().map_err(|_| EntryError::code(name, "a time in milliseconds"));
+                at.map(Self::Login)
+            }
+            _ => Err(EntryError::OtherKind),
+        }
     }
 
     fn key(&self) -> DiscordNoteKey {
@@ -322,6 +289,14 @@ impl LedgerEntry for DiscordNote {
             Self::Login(at) => code(&format!("login:{at}")),
         }
     }
+
+    fn trim(entries: &mut BTreeMap<DiscordNoteKey, Self>) {
+        let logins: Vec<DiscordNoteKey> =
+            entries.keys().filter(|key| matches!(key, DiscordNoteKey::Login(_))).cloned().collect();
+        for key in logins.iter().rev().skip(MAX_LOGINS) {
+            entries.remove(key);
+        }
+    }
 }
 
 fn parse_id<T: FromStr>(text: &str) -> Result<T, EntryError> {
@@ -344,7 +319,7 @@ mod tests {
     async fn all_notes_are_written_together_and_found_after_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("discord.md");
-        let seen = DiscordNotes::open(&path).unwrap();
+        let seen = DiscordNotes::open(folder.path()).unwrap();
         assert!(!seen.save().await.unwrap() && !path.exists(), "nothing to write");
         for (channel, message) in [(1, 10), (2, 20), (1, 12), (1, 11), (3, 30)] {
             seen.note_seen(at(channel), last(message));
@@ -353,7 +328,7 @@ mod tests {
         let expected = BTreeMap::from([(at(1), last(12)), (at(2), last(20))]);
         assert_eq!(seen.seen().await, expected, "before it is written");
         assert!(seen.save().await.unwrap() && !seen.save().await.unwrap());
-        assert_eq!(DiscordNotes::open(&path).unwrap().seen().await, expected);
+        assert_eq!(DiscordNotes::open(folder.path()).unwrap().seen().await, expected);
     }
 
     #[tokio::test]
@@ -362,8 +337,8 @@ mod tests {
         let path = folder.path().join("discord.md");
         let text = "# Mine\n\n- `channel:1` seen to `10`\n- `channel:x` seen to `1`\n- `weather:9` fine\n- `channel:2` seen to `20`\n";
         std::fs::write(&path, text).unwrap();
-        let seen = DiscordNotes::open(&path).unwrap();
-        let warnings = seen.warnings().await;
+        let seen = DiscordNotes::open(folder.path()).unwrap();
+        let warnings = seen.warnings();
         assert!(
             warnings.len() == 1 && warnings[0].contains("line 4") && warnings[0].contains("`x`"),
             "{warnings:?}"
@@ -382,7 +357,7 @@ mod tests {
     async fn notes_that_could_not_be_written_are_written_later() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state").join("discord.md");
-        let seen = DiscordNotes::open(&path).unwrap();
+        let seen = DiscordNotes::open(&folder.path().join("state")).unwrap();
         seen.note_seen(at(1), last(10));
         let error = seen.save().await.unwrap_err().to_string();
         assert!(error.contains("discord.md"), "{error}");
@@ -394,13 +369,12 @@ mod tests {
     #[tokio::test]
     async fn the_last_logins_are_kept_and_older_ones_forgotten() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("discord.md");
-        let notes = DiscordNotes::open(&path).unwrap();
+        let notes = DiscordNotes::open(folder.path()).unwrap();
         for at in 0..40 {
             notes.note_login(1_800_000_000_000 + at);
         }
         notes.save().await.unwrap();
-        let kept = DiscordNotes::open(&path).unwrap().logins().await;
+        let kept = DiscordNotes::open(folder.path()).unwrap().logins().await;
         assert_eq!((kept.len(), kept[0], kept[31]), (32, 1_800_000_000_008, 1_800_000_000_039));
     }
 
@@ -408,7 +382,7 @@ mod tests {
     async fn open_questions_are_saved_beside_the_channels_until_they_are_closed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("discord.md");
-        let notes = DiscordNotes::open(&path).unwrap();
+        let notes = DiscordNotes::open(folder.path()).unwrap();
         notes.note_seen(at(1), last(10));
         notes.open_question("0a1b", at(1), last(11));
         notes.open_question("0a1c", at(2), last(12));
@@ -420,7 +394,7 @@ mod tests {
                 && !text.contains("0a1c"),
             "{text}"
         );
-        let later = DiscordNotes::open(&path).unwrap();
+        let later = DiscordNotes::open(folder.path()).unwrap();
         assert_eq!(later.questions().await, [("0a1b".to_owned(), at(1), last(11))]);
         assert_eq!(later.seen().await, BTreeMap::from([(at(1), last(10))]));
         let lines = later.lines_of(|channel| channel == at(1)).await;
@@ -435,7 +409,7 @@ mod tests {
         later.close_question("0a1b");
         later.save().await.unwrap();
         assert!(!std::fs::read_to_string(&path).unwrap().contains("`question:"));
-        assert_eq!(later.warnings().await, Vec::<String>::new());
+        assert_eq!(later.warnings(), Vec::<String>::new());
     }
 
     #[test]

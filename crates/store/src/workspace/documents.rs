@@ -1,13 +1,20 @@
 //! The files of the system prompt: which of them may be missing, and the replacement for one that
 //! cannot be read.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use parking_lot::{Mutex, RwLock};
+
 use super::stable_read::{self, FileSnapshot, ReadOutcome, ReadRequest};
-use super::{DOCUMENT_LIMIT, FileError, WorkspaceInner, memory};
+use super::{FileError, memory};
 use crate::disk::Stamp;
 use aetheel_model::prompt::{Document, Documents};
+
+/// Maximum number of bytes read of a document: the last ones of `memory.md`, and the first ones of
+/// other files.
+pub const DOCUMENT_LIMIT: u64 = 1 << 20;
 
 /// The last complete text of a document, for when it has not changed or cannot be read.
 #[derive(Debug)]
@@ -41,14 +48,38 @@ impl KnownDocument {
     }
 }
 
-impl WorkspaceInner {
+/// The documents of a configuration folder, and the agent's notes in it.
+#[derive(Debug)]
+pub(super) struct DocumentFolder {
+    pub(super) folder: PathBuf,
+    /// Locked for writing while this program appends, so that its own reads never see half an
+    /// append.
+    pub(super) appending: RwLock<()>,
+    /// The stamp of `memory.md` after this program's last append.
+    pub(super) memory_stamp: Mutex<Option<Stamp>>,
+    /// The stamps of the files below `memory/` after this program's last appends.
+    pub(super) notes_stamps: Mutex<HashMap<PathBuf, Stamp>>,
+    pub(super) known: Mutex<[Option<Arc<KnownDocument>>; 6]>,
+}
+
+impl DocumentFolder {
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self {
+            folder,
+            appending: RwLock::new(()),
+            memory_stamp: Mutex::default(),
+            notes_stamps: Mutex::default(),
+            known: Mutex::default(),
+        }
+    }
+
     pub(super) fn path(&self, document: Document) -> PathBuf {
         self.folder.join(document.file())
     }
 
     /// Returns an error if a file of the system prompt exists but cannot be read, because the agent
     /// would work without the operator's instructions.
-    pub(super) fn require_documents(&self) -> Result<(), FileError> {
+    pub(super) fn require(&self) -> Result<(), FileError> {
         for path in Document::ALL.map(|document| self.path(document)) {
             stable_read::open(&path).map_err(|error| {
                 let hint = "the agent must not work without its content: check its owner, its \
@@ -62,7 +93,7 @@ impl WorkspaceInner {
 
     /// Reads all documents; see [`Workspace::read_documents`](super::Workspace::read_documents).
     pub(super) fn read(&self) -> Documents {
-        let known = self.known_documents.lock().clone();
+        let known = self.known.lock().clone();
         let mut outcomes = [const { None }; Document::ALL.len()];
         {
             let _nobody_appends = self.appending.read();
@@ -130,9 +161,16 @@ impl WorkspaceInner {
             }
             documents.set(document, last.as_ref().map(|known| known.text.clone()));
             if is_read {
-                self.known_documents.lock()[document as usize] = last;
+                self.known.lock()[document as usize] = last;
             }
         }
         documents
+    }
+
+    /// Appends text to `memory.md`; see [`Workspace::append_memory`](super::Workspace::append_memory).
+    pub(super) fn append_memory(&self, text: &str) -> Result<(), FileError> {
+        let _alone = self.appending.write();
+        *self.memory_stamp.lock() = memory::append(&self.path(Document::Memory), text)?;
+        Ok(())
     }
 }

@@ -1,26 +1,21 @@
 //! `state/drift.md`: output of agents that their backends do not know (drift), so that a restart
 //! does not report anything twice and other programs can read the counts.
 
-use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use parking_lot::Mutex;
 
-use super::ledger::{EntryError, LedgerEntry, LedgerFile, Token, code};
-use super::{FileError, Workspace, blocking};
+use super::state_file::{EntryError, LineForm, StateEntry, Token};
 
 /// Maximum number of kinds that are kept for each backend. The kind that has not occurred for
 /// longest is removed first.
 const MAX_KINDS: usize = 200;
 
-const HEADING: &str = "# Drift
-
-Output of agents that their backends do not know: backend, version of the agent, component, kind, count, first and last time, and the
-latest recording that contains it. See docs/drift.md. If you remove a line, you are notified again when it occurs again.
-
-";
+const FORM: LineForm = LineForm::new(
+    "{} agent {} component {}: {} # times, {} to {}, recording {}",
+    "it does not have a backend, a version, a component, a kind, two times and a recording",
+)
+.without_words();
 
 /// Identifies a kind of unknown output.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -64,117 +59,62 @@ pub fn bound_drift(all: &mut BTreeMap<DriftKey, Drift>, backend: &str) {
     }
 }
 
-/// The notes about drift. Cheap to clone; clones share everything.
-#[derive(Clone, Debug)]
-pub struct DriftNotes(Arc<Mutex<LedgerFile<Drift>>>);
-
-impl Workspace {
-    /// Returns the notes about output of agents that their backends do not know.
-    #[must_use]
-    pub fn drift_notes(&self) -> &DriftNotes {
-        &self.drift
-    }
-}
-
-impl DriftNotes {
-    pub(super) fn open(path: &Path) -> Result<Self, FileError> {
-        Ok(Self(Arc::new(Mutex::new(LedgerFile::open(path, HEADING)?))))
-    }
-
-    /// Reads the notes in a configuration folder without changing anything. Blocks.
-    ///
-    /// # Errors
-    /// [`FileError`] if the file cannot be read.
-    pub fn read_folder(folder: &Path) -> Result<Vec<Drift>, FileError> {
-        Ok(Self::open(&folder.join("state").join("drift.md"))?.all())
-    }
-
-    /// Returns the notes as the file was last read or written. Does no I/O.
-    #[must_use]
-    pub fn all(&self) -> Vec<Drift> {
-        self.0.lock().entries.values().cloned().collect()
-    }
-
-    /// Saves these notes, replacing those with the same keys. Returns all notes that are kept then.
-    ///
-    /// # Errors
-    /// [`FileError`]; the file is unchanged.
-    pub async fn save(&self, changed: Vec<Drift>) -> Result<Vec<Drift>, FileError> {
-        let notes = self.clone();
-        blocking(move || {
-            let mut ledger = notes.0.lock();
-            ledger.refresh()?;
-            let backends: Vec<String> =
-                changed.iter().map(|drift| drift.key.backend.clone()).collect();
-            ledger.entries.extend(changed.into_iter().map(|drift| (drift.key.clone(), drift)));
-            for backend in backends {
-                bound_drift(&mut ledger.entries, &backend);
-            }
-            ledger.save()?;
-            Ok(ledger.entries.values().cloned().collect())
-        })
-        .await
-    }
-}
-
-impl LedgerEntry for Drift {
+impl StateEntry for Drift {
     type Key = DriftKey;
+    const FILE: &str = "drift.md";
+    const HEADING: &str = "# Drift
 
-    fn read(tokens: &[Token]) -> Option<Result<Self, EntryError>> {
-        let codes = tokens.iter().filter_map(|token| {
-            if let Token::Code(text) = token { Some(text.as_str()) } else { None }
-        });
-        let [backend, agent_version, component, what, first, last, recording] =
-            codes.collect::<Vec<_>>()[..]
-        else {
-            return Some(Err(EntryError::Parts(
-                "it does not have a backend, a version, a component, a kind, two times and a recording",
-            )));
-        };
-        let times = tokens
-            .iter()
-            .find_map(|token| if let Token::Word(word) = token { word.parse().ok() } else { None });
-        Some(match (times, first.parse(), last.parse()) {
-            (Some(times), Ok(first), Ok(last)) => {
-                let [backend, agent_version, what, component, recording] =
-                    [backend, agent_version, what, component, recording].map(str::to_owned);
-                Ok(Self {
-                    key: DriftKey { backend, agent_version, what, component },
-                    times,
-                    first,
-                    last,
-                    recording,
-                })
-            }
-            (None, ..) => Err(EntryError::Parts("it has no count")),
-            _ => Err(EntryError::InvalidPeriod { first: first.to_owned(), last: last.to_owned() }),
-        })
-    }
+Output of agents that their backends do not know: backend, version of the agent, component, kind, count, first and last time, and the
+latest recording that contains it. See docs/drift.md. If you remove a line, you are notified again when it occurs again.
+
+";
 
     fn key(&self) -> DriftKey {
         self.key.clone()
     }
 
     fn write(&self) -> String {
-        let Self {
-            key: DriftKey { backend, agent_version, what, component },
+        let Self { key, times, first, last, recording } = self;
+        let DriftKey { backend, agent_version, what, component } = key;
+        FORM.write(&[backend, agent_version, component, what, times, first, last, recording])
+    }
+
+    fn parse(tokens: &[Token]) -> Result<Self, EntryError> {
+        let [backend, agent_version, component, what, first, last, recording] =
+            FORM.values(tokens)?;
+        let mut words = tokens.iter().filter(|token| matches!(token, Token::Word(_)));
+        let times = words.find_map(|word| word.text().parse().ok());
+        let times = times.ok_or(EntryError::Parts("it has no count"))?;
+        let (Ok(first), Ok(last)) = (first.read(), last.read()) else {
+            let [first, last] = [first, last].map(|token| token.text().to_owned());
+            return Err(EntryError::InvalidPeriod { first, last });
+        };
+        Ok(Self {
+            key: DriftKey {
+                backend: backend.read()?,
+                agent_version: agent_version.read()?,
+                what: what.read()?,
+                component: component.read()?,
+            },
             times,
             first,
             last,
-            recording,
-        } = self;
-        let [backend, agent_version, what, component, recording] =
-            [backend, agent_version, what, component, recording].map(|text| code(text));
-        let [first, last] = [first, last].map(|at| code(&at.to_string()));
-        format!(
-            "{backend} agent {agent_version} component {component}: {what} {times} times, {first} to {last}, recording {recording}"
-        )
+            recording: recording.read()?,
+        })
+    }
+
+    fn trim(entries: &mut BTreeMap<DriftKey, Self>) {
+        let backends: BTreeSet<String> = entries.keys().map(|key| key.backend.clone()).collect();
+        for backend in backends {
+            bound_drift(entries, &backend);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workspace::StateFile;
 
     fn drift(what: &str, second: i64) -> Drift {
         let key = DriftKey {
@@ -192,26 +132,27 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(folder.path().join("state")).expect("made");
         let path = folder.path().join("state/drift.md");
-        assert_eq!(DriftNotes::read_folder(folder.path()).expect("read"), []);
+        assert_eq!(StateFile::<Drift>::read_folder(folder.path()).expect("read"), []);
         assert!(!path.exists(), "reading changes nothing");
-        let notes = DriftNotes::open(&path).expect("opened");
+        let notes = StateFile::<Drift>::open(&folder.path().join("state")).expect("opened");
         let both = vec![drift("event type \"a`b\" 7", 1), drift("line", 2)];
-        assert_eq!(notes.save(both.clone()).await.expect("saved"), both);
-        assert_eq!(DriftNotes::read_folder(folder.path()).expect("read"), both);
+        notes.save_all(both.clone()).await.expect("saved");
+        assert_eq!(StateFile::<Drift>::read_folder(folder.path()).expect("read"), both);
         let text = std::fs::read_to_string(&path).expect("read");
         let line = "- `gemini` agent `0.9.1 (x)` component `0123456789ab`: `line` 3 times, `1970-01-01T00:00:02Z` to `1970-01-01T00:00:02Z`, recording `1f0c9a2e`.\n";
         assert!(text.contains(line), "{text}");
         std::fs::write(&path, text.replace(line, "") + "- `gemini` whatever\n\nA remark.\n")
             .expect("written");
         let more = Drift { times: 4, ..both[0].clone() };
-        assert_eq!(notes.save(vec![more.clone()]).await.expect("saved"), [more]);
+        notes.save(more.clone()).await.expect("saved");
+        assert_eq!(notes.all(), [more]);
         assert!(std::fs::read_to_string(&path).expect("read").contains("A remark."));
     }
 
     #[tokio::test]
     async fn the_oldest_kind_of_a_backend_is_removed_first() {
         let folder = tempfile::tempdir().expect("a folder");
-        let notes = DriftNotes::open(&folder.path().join("drift.md")).expect("opened");
+        let notes = StateFile::<Drift>::open(folder.path()).expect("opened");
         let other = Drift {
             key: DriftKey { backend: "codex".to_owned(), ..drift("x", 0).key },
             ..drift("x", 0)
@@ -220,7 +161,8 @@ mod tests {
             .map(|second| drift(&format!("kind {second}"), second))
             .chain([other.clone()])
             .collect();
-        let kept = notes.save(many).await.expect("saved");
+        notes.save_all(many).await.expect("saved");
+        let kept = notes.all();
         assert_eq!(kept.len(), MAX_KINDS + 1);
         assert!(kept.contains(&other), "kinds of another backend stay");
         assert!(

@@ -298,6 +298,11 @@ impl<T> FollowedFile<T> {
     }
 }
 
+/// Returns the path of the copy of a file's last content without faults.
+pub(super) fn kept_copy(folder: &Path, name: &str) -> PathBuf {
+    folder.join("state/in-force").join(name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

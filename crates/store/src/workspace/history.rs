@@ -2,24 +2,16 @@
 //!
 //! Tested below and in `tests/dispatch/sessions.rs`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use std::sync::Arc;
 
 use jiff::Timestamp;
-use parking_lot::{Mutex, MutexGuard};
 
-use super::ledger::{EntryError, LedgerEntry, LedgerFile, Token, code, line_of, parse_entries};
-use super::{FileError, blocking};
+use super::FileError;
+use super::handover::LaneEntry;
+use super::state_file::{EntryError, LedgerFile, LineForm, StateEntry, StateFile, Token, code};
 use aetheel_model::agent::SessionId;
-use aetheel_model::event::{Lane, LaneFilter};
-
-const HEADING: &str = "# History
-
-Conversations that can be resumed with `/sessions`: the latest ones of each lane and backend. Aetheel reads this file
-again whenever it changes: remove a line to forget a conversation here, or change its `title`.
-
-";
+use aetheel_model::event::Lane;
 
 /// Maximum number of conversations that are kept for a lane and backend.
 pub(super) const MAX_PER_LANE: usize = 10;
@@ -50,38 +42,35 @@ pub struct PastConversation {
 ///
 /// Every call first reads the file again if another program changed it.
 #[derive(Clone, Debug)]
-pub struct History(Arc<Mutex<LedgerFile<PastConversation>>>);
+pub struct History(StateFile<PastConversation>);
 
 impl History {
     /// Reads the file; a missing file is empty.
     ///
     /// # Errors
     /// [`FileError`] if the file cannot be read.
-    pub(super) fn open(path: &Path) -> Result<Self, FileError> {
-        Ok(Self(Arc::new(Mutex::new(LedgerFile::open(path, HEADING)?))))
+    pub(super) fn open(state: &Path) -> Result<Self, FileError> {
+        StateFile::open(state).map(Self)
+    }
+
+    pub(super) fn file(&self) -> &StateFile<PastConversation> {
+        &self.0
     }
 
     /// Returns the conversations of a lane with a backend, the latest first.
     pub async fn of(&self, lane: &Lane, backend: &str) -> Vec<PastConversation> {
         let (lane, backend) = (lane.clone(), backend.to_owned());
-        self.read_entries(move |all| {
-            let mut found: Vec<PastConversation> =
-                all.filter(|past| past.lane == lane && past.backend == backend).cloned().collect();
-            found.sort_by_key(|past| std::cmp::Reverse(past.since));
-            found
-        })
-        .await
+        let wanted = move |past: &PastConversation| past.lane == lane && past.backend == backend;
+        let mut found = self.0.find(wanted).await;
+        found.sort_by_key(|past| std::cmp::Reverse(past.since));
+        found
     }
 
     /// Returns the sessions that other lanes had with a backend.
     pub async fn sessions_of_other_lanes(&self, lane: &Lane, backend: &str) -> Vec<SessionId> {
         let (lane, backend) = (lane.clone(), backend.to_owned());
-        self.read_entries(move |all| {
-            all.filter(|past| past.lane != lane && past.backend == backend)
-                .map(|past| past.session.clone())
-                .collect()
-        })
-        .await
+        let wanted = move |past: &PastConversation| past.lane != lane && past.backend == backend;
+        self.0.find(wanted).await.into_iter().map(|past| past.session).collect()
     }
 
     /// Saves a conversation, and removes the oldest ones beyond the maximum. With `before`, the
@@ -96,21 +85,23 @@ impl History {
         before: Option<&SessionId>,
     ) -> Result<(), FileError> {
         let before = before.cloned();
-        self.write(move |ledger| {
-            let before =
-                before.map(|before| (past.lane.clone(), past.backend.clone(), before.to_string()));
-            let before = before.and_then(|key| ledger.entries.remove(&key));
-            let (lane, backend) = (past.lane.clone(), past.backend.clone());
-            let Some(before) = before else {
-                ledger.put(past)?;
-                return if is_too_long(ledger, lane, backend) { prune(ledger) } else { Ok(()) };
-            };
-            past.title = before.title;
-            past.since = before.since;
-            ledger.entries.insert(past.key(), past);
-            prune(ledger)
-        })
-        .await
+        self.0
+            .write(move |file| {
+                let (lane, backend) = (past.lane.clone(), past.backend.clone());
+                let before = before
+                    .map(|before| (lane.clone(), backend.clone(), before.to_string()))
+                    .and_then(|key| file.entries.remove(&key));
+                let Some(before) = before else {
+                    file.put(past)?;
+                    let is_too_long = is_too_long(file, lane, backend);
+                    return if is_too_long { prune(file) } else { Ok(()) };
+                };
+                past.title = before.title;
+                past.since = before.since;
+                file.entries.insert(past.key(), past);
+                prune(file)
+            })
+            .await
     }
 
     /// Forgets a conversation that the agent no longer knows.
@@ -123,170 +114,104 @@ impl History {
         backend: &str,
         session: &SessionId,
     ) -> Result<(), FileError> {
-        let key = (lane.clone(), backend.to_owned(), session.to_string());
-        self.write(move |ledger| {
-            ledger.entries.remove(&key);
-            ledger.save()
-        })
-        .await
-    }
-
-    /// Returns the lines about some lanes.
-    pub(super) async fn lines_of(&self, lanes: LaneFilter) -> String {
-        self.read_entries(move |all| all.filter(|past| lanes(&past.lane)).map(line_of).collect())
-            .await
-    }
-
-    /// Returns the lanes that the file has lines about. A lane may occur more than once.
-    pub(super) async fn lanes(&self) -> Vec<Lane> {
-        self.read_entries(|all| all.map(|past| past.lane.clone()).collect()).await
-    }
-
-    /// Forgets everything about some lanes.
-    pub(super) async fn forget_all(&self, lanes: LaneFilter) -> Result<(), FileError> {
-        self.write(move |ledger| {
-            ledger.entries.retain(|_, past| !lanes(&past.lane));
-            ledger.save()
-        })
-        .await
-    }
-
-    /// Imports lines of another machine, except those about conversations that are known here.
-    pub(super) async fn import(&self, lines: &str) -> Result<(), FileError> {
-        let all: Vec<PastConversation> = parse_entries(lines);
-        self.write(move |ledger| {
-            for past in all.into_iter().filter(|past| !past.lane.is_local()) {
-                ledger.entries.entry(past.key()).or_insert(past);
-            }
-            prune(ledger)
-        })
-        .await
-    }
-
-    async fn read_entries<T: Send + 'static>(
-        &self,
-        look: impl FnOnce(&mut dyn Iterator<Item = &PastConversation>) -> T + Send + 'static,
-    ) -> T {
-        let history = self.clone();
-        blocking(move || {
-            let mut ledger = history.lock();
-            if let Err(error) = ledger.refresh() {
-                tracing::warn!(error = %error.source, "{error}; the content that was read last stays in force");
-            }
-            look(&mut ledger.entries.values())
-        })
-        .await
-    }
-
-    async fn write(
-        &self,
-        change: impl FnOnce(&mut LedgerFile<PastConversation>) -> Result<(), FileError> + Send + 'static,
-    ) -> Result<(), FileError> {
-        let history = self.clone();
-        blocking(move || {
-            let mut ledger = history.lock();
-            ledger.refresh()?;
-            change(&mut ledger)
-        })
-        .await
-    }
-
-    fn lock(&self) -> MutexGuard<'_, LedgerFile<PastConversation>> {
-        self.0.lock()
+        self.0.remove((lane.clone(), backend.to_owned(), session.to_string())).await
     }
 }
 
 /// Returns whether a lane and backend has too many conversations, or there are so many in total
 /// that removing some is worth a rewrite.
-fn is_too_long(ledger: &LedgerFile<PastConversation>, lane: Lane, backend: String) -> bool {
+fn is_too_long(file: &LedgerFile<PastConversation>, lane: Lane, backend: String) -> bool {
     let first = (lane, backend, String::new());
-    let of_lane = ledger
+    let of_lane = file
         .entries
         .range(first.clone()..)
         .take_while(|(key, _)| (&key.0, &key.1) == (&first.0, &first.1))
         .count();
-    of_lane > MAX_PER_LANE || ledger.entries.len() > MAX_IN_ALL + PRUNE_MARGIN
+    of_lane > MAX_PER_LANE || file.entries.len() > MAX_IN_ALL + PRUNE_MARGIN
 }
 
 /// Removes all but the latest conversations and writes the file.
-fn prune(ledger: &mut LedgerFile<PastConversation>) -> Result<(), FileError> {
-    let mut all: Vec<_> =
-        ledger.entries.iter().map(|(key, past)| (past.since, key.clone())).collect();
-    all.sort_by(|a, b| b.cmp(a));
-    let mut counts: HashMap<(Lane, String), usize> = HashMap::new();
-    for (rank, (_, key)) in all.into_iter().enumerate() {
-        let count = counts.entry((key.0.clone(), key.1.clone())).or_default();
-        *count += 1;
-        if *count > MAX_PER_LANE || rank >= MAX_IN_ALL {
-            ledger.entries.remove(&key);
-        }
-    }
-    ledger.save()
+fn prune(file: &mut LedgerFile<PastConversation>) -> Result<(), FileError> {
+    PastConversation::trim(&mut file.entries);
+    file.save()
 }
 
-impl LedgerEntry for PastConversation {
-    type Key = (Lane, String, String);
-
-    fn read(tokens: &[Token]) -> Option<Result<Self, EntryError>> {
-        Some(read(tokens))
+impl LaneEntry for PastConversation {
+    fn lane(&self) -> &Lane {
+        &self.lane
     }
+
+    fn arrive(self) -> Option<Self> {
+        Some(self).filter(|past| !past.lane.is_local())
+    }
+}
+
+const FORM: LineForm = LineForm::new(
+    "{} with {}: session {}, since {}, title {}",
+    "expected: `lane` with `backend`: session `id`, since `time`, title `words`, and perhaps directory `path`",
+);
+
+impl StateEntry for PastConversation {
+    type Key = (Lane, String, String);
+    const FILE: &str = "history.md";
+    const HEADING: &str = "# History
+
+Conversations that can be resumed with `/sessions`: the latest ones of each lane and backend. Aetheel reads this file
+again whenever it changes: remove a line to forget a conversation here, or change its `title`.
+
+";
 
     fn key(&self) -> Self::Key {
         (self.lane.clone(), self.backend.clone(), self.session.to_string())
     }
 
     fn write(&self) -> String {
-        let mut line = format!(
-            "{} with {}: session {}, since {}, title {}",
-            code(&self.lane.to_string()),
-            code(&self.backend),
-            code(self.session.as_str()),
-            code(&self.since.to_string()),
-            code(&self.title)
-        );
-        if let Some(directory) = &self.directory {
-            line.push_str(&format!(", directory {}", code(directory)));
-        }
-        line
+        let Self { lane, backend, session, since, title, directory } = self;
+        let line = FORM.write(&[lane, backend, session, since, title]);
+        let directory = directory.as_deref().map(|path| format!(", directory {}", code(path)));
+        line + &directory.unwrap_or_default()
     }
-}
 
-fn read(tokens: &[Token]) -> Result<PastConversation, EntryError> {
-    let form = || {
-        EntryError::Parts(
-            "expected: `lane` with `backend`: session `id`, since `time`, title `words`, and perhaps directory `path`",
-        )
-    };
-    let mut spans = Vec::new();
-    let mut word = "";
-    for token in tokens {
-        match token {
-            Token::Word(next) => word = next,
-            Token::Code(value) => spans.push((std::mem::take(&mut word), value.as_str())),
+    fn parse(tokens: &[Token]) -> Result<Self, EntryError> {
+        let (mut spans, mut word) = (Vec::new(), "");
+        for token in tokens {
+            match token {
+                Token::Word(next) => word = next,
+                Token::Code(_) => spans.push((std::mem::take(&mut word), token)),
+            }
+        }
+        let [("", lane), ("" | "with", backend), named @ ..] = spans.as_slice() else {
+            return Err(FORM.fault());
+        };
+        let value =
+            |name: &str| named.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+        let is_known = |name: &str| matches!(name, "session" | "since" | "title" | "directory");
+        if let Some((other, _)) = named.iter().find(|(name, _)| !is_known(name)) {
+            return Err(EntryError::value(other, "one of session, since, title and directory"));
+        }
+        let since = value("since").ok_or_else(|| FORM.fault())?;
+        Ok(Self {
+            lane: lane.read()?,
+            backend: backend.read()?,
+            session: value("session").ok_or_else(|| FORM.fault())?.read()?,
+            since: since.parse_quoted("a time like 2026-08-06T12:00:00Z")?,
+            title: value("title").map_or_else(|| Ok(String::new()), Token::read)?,
+            directory: value("directory").map(Token::read).transpose()?,
+        })
+    }
+
+    fn trim(entries: &mut BTreeMap<Self::Key, Self>) {
+        let mut all: Vec<_> = entries.iter().map(|(key, past)| (past.since, key.clone())).collect();
+        all.sort_by(|a, b| b.cmp(a));
+        let mut counts: HashMap<(Lane, String), usize> = HashMap::new();
+        for (rank, (_, key)) in all.into_iter().enumerate() {
+            let count = counts.entry((key.0.clone(), key.1.clone())).or_default();
+            *count += 1;
+            if *count > MAX_PER_LANE || rank >= MAX_IN_ALL {
+                entries.remove(&key);
+            }
         }
     }
-    let [("", lane), ("" | "with", backend), named @ ..] = spans.as_slice() else {
-        return Err(form());
-    };
-    let value =
-        |name: &str| named.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
-    if let Some((other, _)) =
-        named.iter().find(|(name, _)| !matches!(*name, "session" | "since" | "title" | "directory"))
-    {
-        return Err(EntryError::value(other, "one of session, since, title and directory"));
-    }
-    let since = value("since").ok_or_else(form)?;
-    Ok(PastConversation {
-        lane: lane.parse()?,
-        backend: (*backend).to_owned(),
-        session: SessionId::new(value("session").ok_or_else(form)?)
-            .map_err(EntryError::invalid_session)?,
-        since: since
-            .parse()
-            .map_err(|_| EntryError::value(since, "a time like 2026-08-06T12:00:00Z"))?,
-        title: value("title").unwrap_or_default().to_owned(),
-        directory: value("directory").map(str::to_owned),
-    })
 }
 
 #[cfg(test)]
@@ -317,15 +242,14 @@ mod tests {
     #[tokio::test]
     async fn the_last_ten_of_a_lane_and_backend_survive_restarts_latest_first() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("history.md");
-        let history = History::open(&path).unwrap();
+        let history = History::open(folder.path()).unwrap();
         for minute in 0..12 {
             history.note(past(&format!("s{minute}"), minute), None).await.unwrap();
         }
         let other =
             PastConversation { lane: Lane::Channel(ChannelId::discord(8)), ..past("elsewhere", 0) };
         history.note(other, None).await.unwrap();
-        let restarted = History::open(&path).unwrap();
+        let restarted = History::open(folder.path()).unwrap();
         let wanted: Vec<String> = (2..12).rev().map(|minute| format!("s{minute}")).collect();
         assert_eq!((ids(&history).await, ids(&restarted).await), (wanted.clone(), wanted));
         assert_eq!(restarted.of(&LANE, "claude").await[0], past("s11", 11));
@@ -339,7 +263,7 @@ mod tests {
     #[tokio::test]
     async fn a_continued_session_keeps_its_title_and_a_lost_one_is_forgotten() {
         let folder = tempfile::tempdir().unwrap();
-        let history = History::open(&folder.path().join("history.md")).unwrap();
+        let history = History::open(folder.path()).unwrap();
         history.note(past("first", 0), None).await.unwrap();
         history.note(past("second", 1), Some(&SessionId::new("first").unwrap())).await.unwrap();
         let found = history.of(&LANE, "claude").await;
@@ -361,9 +285,9 @@ mod tests {
              - `channel:7` with `claude`: session `two`, since `yesterday`\n- `channel:7` with `claude`: session `x`, since `2026-08-06T12:00:00Z`, colour `red`\n"
         );
         fs::write(&path, &text).unwrap();
-        let history = History::open(&path).unwrap();
+        let history = History::open(folder.path()).unwrap();
         assert_eq!(ids(&history).await, ["one"]);
-        assert_eq!(history.lock().warnings.len(), 3, "{:?}", history.lock().warnings);
+        assert_eq!(history.0.lock().warnings.len(), 3, "{:?}", history.0.lock().warnings);
         history.note(past("two", 1), None).await.unwrap();
         let written = fs::read_to_string(&path).unwrap();
         assert!(written.starts_with(&text) && written.contains("session `two`"), "{written}");

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::bindings::SavedBinding;
-use super::ledger::LedgerFile;
-use super::{BudgetFile, Channels, DOCUMENT_LIMIT, LimitFiles, kept_copy};
+use super::followed::kept_copy;
+use super::state_file::StateFile;
+use super::{BudgetFile, Channels, DOCUMENT_LIMIT, LimitFiles};
 use aetheel_model::budget::{BudgetCap, BudgetRules, BudgetSubject};
 use aetheel_model::event::Lane;
 use aetheel_runtime::ordinary::read_ordinary;
@@ -95,10 +96,9 @@ fn lane_entries(text: &str, file: &str, lane: &Lane) -> Vec<SettingInForce> {
 pub fn known_lanes(folder: &Path) -> BTreeSet<Lane> {
     let mut lanes: BTreeSet<Lane> =
         Channels::parse(&channels(folder).text).lanes().map(|(lane, _)| lane.clone()).collect();
-    let sessions = LedgerFile::<SavedBinding>::open(&folder.join("state/sessions.md"), "");
     // A file that cannot be read has no lanes to offer.
-    lanes
-        .extend(sessions.iter().flat_map(|file| file.entries.keys().map(|(lane, _)| lane.clone())));
+    let sessions = StateFile::<SavedBinding>::read_folder(folder).unwrap_or_default();
+    lanes.extend(sessions.into_iter().map(|saved| saved.lane));
     lanes
 }
 
@@ -106,7 +106,7 @@ impl LimitFiles {
     /// Returns the settings of a lane in `channels.md`, before those of the channel of a thread.
     #[must_use]
     pub fn of_lane(&self, lane: &Lane, parent: Option<&Lane>) -> Vec<SettingInForce> {
-        let channels = self.workspace.channels.lock();
+        let channels = self.channels.lock();
         let (text, name) = channels.in_force();
         let mut settings = lane_entries(text, &name, lane);
         for setting in parent.into_iter().flat_map(|parent| lane_entries(text, &name, parent)) {

@@ -3,13 +3,16 @@
 
 use std::path::Path;
 
+use super::baselines::SavedBaseline;
+use super::bindings::SavedBinding;
+use super::blocking::blocking;
 use super::deliveries::WebhookDelivery;
-use super::ledger::{LedgerEntry, LedgerFile};
+use super::discord_notes::DiscordNote;
+use super::state_file::{StateEntry, StateFile};
 use super::{
     AgentSchedule, CollisionMute, Drift, EndedRollout, FileError, Journal, LimitNote, LostTurn,
-    MendingNote, PastConversation, RolloutNote,
+    MendingNote, PastConversation, RolloutNote, SavedSignIn, ScheduleProgress, TurnShare,
 };
-use super::{SavedSignIn, TurnShare, baselines, bindings, blocking, discord_notes, schedule_notes};
 use aetheel_model::budget::BudgetGrant;
 use aetheel_model::claim::Claim;
 use aetheel_model::plain::with_causes;
@@ -19,31 +22,32 @@ use aetheel_model::plain::with_causes;
 pub async fn inspect(folder: &Path) -> Vec<String> {
     let folder = folder.to_owned();
     blocking(move || {
-        let at = |file: &str, read: fn(&Path) -> InspectionResult| {
-            read(&folder.join(file)).unwrap_or_else(|error| vec![with_causes(&error)])
-        };
-        [
-            at("state/queue.md", Journal::inspect),
-            at("state/sessions.md", entries::<bindings::SavedBinding>),
-            at("state/history.md", entries::<PastConversation>),
-            at("state/discord.md", entries::<discord_notes::DiscordNote>),
-            at("state/schedules.md", entries::<schedule_notes::ScheduleNote>),
-            at("state/agent-schedules.md", entries::<AgentSchedule>),
-            at("state/drift.md", entries::<Drift>),
-            at("state/limits.md", entries::<LimitNote>),
-            at("state/claims.md", entries::<Claim>),
-            at("state/collisions.md", entries::<CollisionMute>),
-            at("state/budgets.md", entries::<BudgetGrant>),
-            at("state/rollouts.md", entries::<RolloutNote>),
-            at("state/rollout-history.md", entries::<EndedRollout>),
-            at("state/mending.md", entries::<MendingNote>),
-            at("state/baselines.md", entries::<baselines::SavedBaseline>),
-            at("state/lost.md", entries::<LostTurn>),
-            at("state/webhooks.md", entries::<WebhookDelivery>),
-            at("state/shares.md", entries::<TurnShare>),
-            at("state/sign-ins.md", entries::<SavedSignIn>),
-        ]
-        .concat()
+        let state = folder.join("state");
+        let inspections: [fn(&Path) -> InspectionResult; 19] = [
+            |state| Journal::inspect(&state.join("queue.md")),
+            entries::<SavedBinding>,
+            entries::<PastConversation>,
+            entries::<DiscordNote>,
+            entries::<ScheduleProgress>,
+            entries::<AgentSchedule>,
+            entries::<Drift>,
+            entries::<LimitNote>,
+            entries::<Claim>,
+            entries::<CollisionMute>,
+            entries::<BudgetGrant>,
+            entries::<RolloutNote>,
+            entries::<EndedRollout>,
+            entries::<MendingNote>,
+            entries::<SavedBaseline>,
+            entries::<LostTurn>,
+            entries::<WebhookDelivery>,
+            entries::<TurnShare>,
+            entries::<SavedSignIn>,
+        ];
+        let found = inspections
+            .into_iter()
+            .flat_map(|inspect| inspect(&state).unwrap_or_else(|error| vec![with_causes(&error)]));
+        found.collect()
     })
     .await
 }
@@ -51,8 +55,8 @@ pub async fn inspect(folder: &Path) -> Vec<String> {
 /// A line for each part that cannot be read.
 type InspectionResult = Result<Vec<String>, FileError>;
 
-fn entries<E: LedgerEntry>(path: &Path) -> InspectionResult {
-    Ok(LedgerFile::<E>::open(path, "")?.warnings)
+fn entries<T: StateEntry>(state: &Path) -> InspectionResult {
+    Ok(StateFile::<T>::open(state)?.warnings())
 }
 
 #[cfg(test)]

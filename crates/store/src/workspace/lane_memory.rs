@@ -2,12 +2,11 @@
 //! of agents in a channel, project, job or webhook are kept separately, in a file below `memory/`.
 //! Each line has the date and the person in whose turn it was noted.
 //!
-//! Pure except for the methods of [`Workspace`]. Tested below and by `tests/dispatch/memory.rs`.
+//! Pure except for the methods of [`DocumentFolder`]. Tested below and by `tests/dispatch/memory.rs`.
 
-use std::sync::Arc;
-
+use super::documents::DocumentFolder;
 use super::stable_read::{self, ReadOutcome, ReadRequest};
-use super::{DOCUMENT_LIMIT, FileError, LaneSettings, Workspace, WorkspaceInner, blocking, memory};
+use super::{DOCUMENT_LIMIT, FileError, LaneSettings, memory};
 use aetheel_model::event::Lane;
 use aetheel_model::plain::clean_text;
 use aetheel_model::prompt::Documents;
@@ -116,13 +115,12 @@ pub fn format_notes(block: &str, who: &str, date: &str) -> String {
     lines.filter(|line| !line.is_empty()).map(|line| format!("- {date} [{who}] {line}\n")).collect()
 }
 
-impl Workspace {
-    /// Reads all documents as [`Workspace::read_documents`] does, and the notes of a location.
-    pub async fn read_documents_in(&self, place: &MemoryLocation) -> Documents {
-        let mut documents = self.read_documents().await;
+impl DocumentFolder {
+    /// Reads all documents and the notes of a location.
+    pub(super) fn read_in(&self, place: &MemoryLocation) -> Documents {
+        let mut documents = self.read();
         if let MemoryLocation::NotesFile { file, called } = place {
-            let (inner, name) = (Arc::clone(&self.inner), file.clone());
-            match blocking(move || inner.read_notes(&name)).await {
+            match self.read_notes(file) {
                 Ok(text) => documents.notes = text.map(|text| (called.clone(), text)),
                 Err(warning) => documents.warnings.push(warning),
             }
@@ -130,41 +128,27 @@ impl Workspace {
         documents
     }
 
-    /// Appends text to the memory of a location and returns once it is on disk. Blank text is
-    /// ignored.
-    ///
-    /// # Errors
-    /// See [`Workspace::append_memory`].
-    pub async fn append_memory_in(
-        &self,
-        place: &MemoryLocation,
-        text: &str,
-    ) -> Result<(), FileError> {
+    /// Appends text to the memory of a location.
+    pub(super) fn append_in(&self, place: &MemoryLocation, text: &str) -> Result<(), FileError> {
         let file = match place {
-            MemoryLocation::OperatorFile => return self.append_memory(text).await,
+            MemoryLocation::OperatorFile => return self.append_memory(text),
             MemoryLocation::Discarded => return Ok(()),
-            MemoryLocation::NotesFile { file, .. } => file.clone(),
+            MemoryLocation::NotesFile { file, .. } => file,
         };
-        let (inner, text) = (Arc::clone(&self.inner), text.to_owned());
-        blocking(move || {
-            let _alone = inner.appending.write();
-            let folder = inner.folder.join(NOTED);
-            std::fs::create_dir_all(&folder)
-                .map_err(|source| FileError::new("create the folder", &folder, source))?;
-            let path = folder.join(file);
-            let stamp = memory::append(&path, &text)?;
-            let mut noted = inner.notes_stamps.lock();
-            match stamp {
-                Some(stamp) => noted.insert(path, stamp),
-                None => noted.remove(&path),
-            };
-            Ok(())
-        })
-        .await
+        let _alone = self.appending.write();
+        let folder = self.folder.join(NOTED);
+        std::fs::create_dir_all(&folder)
+            .map_err(|source| FileError::new("create the folder", &folder, source))?;
+        let path = folder.join(file);
+        let stamp = memory::append(&path, text)?;
+        let mut noted = self.notes_stamps.lock();
+        match stamp {
+            Some(stamp) => noted.insert(path, stamp),
+            None => noted.remove(&path),
+        };
+        Ok(())
     }
-}
 
-impl WorkspaceInner {
     /// Reads the notes in a file below `memory/`. Returns `None` if it does not exist.
     fn read_notes(&self, file: &str) -> Result<Option<String>, String> {
         let path = self.folder.join(NOTED).join(file);

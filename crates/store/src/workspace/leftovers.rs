@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::Workspace;
 use crate::disk::sweep_temporary;
 
 /// Folders below `CONFIG_DIR` whose files are replaced atomically.
@@ -19,13 +18,11 @@ const FOLDERS: [&str; 7] = [
 /// Age up to which another program may still be writing the file.
 const SETTLED: Duration = Duration::from_secs(60);
 
-impl Workspace {
-    /// Removes the unfinished files of earlier gateway processes. Blocks.
-    pub fn sweep_leftovers(&self) {
-        let swept = |name: &&str| sweep_temporary(&self.folder().join(Path::new(name)), SETTLED);
-        let files: usize = FOLDERS.iter().map(swept).sum();
-        if files > 0 {
-            tracing::info!(files, "removed half-written files that an earlier gateway left behind");
-        }
+/// Removes the unfinished files of earlier gateway processes from a configuration folder. Blocks.
+pub fn sweep_leftovers(folder: &Path) {
+    let swept = |name: &&str| sweep_temporary(&folder.join(name), SETTLED);
+    let files: usize = FOLDERS.iter().map(swept).sum();
+    if files > 0 {
+        tracing::info!(files, "removed half-written files that an earlier gateway left behind");
     }
 }

@@ -5,8 +5,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::followed::FollowedFile;
-use super::{BudgetFile, Channels, FileError, Workspace, WorkspaceInner, kept_copy};
+use parking_lot::Mutex;
+
+use super::followed::{FollowedFile, kept_copy};
+use super::{BudgetFile, Channels, FileError};
 
 /// Returns the file `channels.md`, which is not read yet.
 pub(super) fn channels_file(folder: &Path) -> FollowedFile<Channels> {
@@ -31,34 +33,28 @@ fn faults_of(file: &FollowedFile<Channels>) -> (Vec<String>, bool) {
 /// The files with limits. Their last contents without faults stay in force.
 #[derive(Clone, Debug)]
 pub struct LimitFiles {
-    pub(super) workspace: Arc<WorkspaceInner>,
+    pub(super) channels: Arc<Mutex<FollowedFile<Channels>>>,
     pub(super) budgets: BudgetFile,
 }
 
 impl LimitFiles {
-    /// Returns the files of a configuration folder.
-    #[must_use]
-    pub fn of(workspace: &Workspace) -> Self {
-        Self { workspace: Arc::clone(&workspace.inner), budgets: workspace.budgets.clone() }
-    }
-
     /// Returns the faults because of which the present `channels.md` is not in force, and whether an
     /// earlier content with settings is in force instead.
     #[must_use]
     pub fn channels_faults(&self) -> (Vec<String>, bool) {
-        faults_of(&self.workspace.channels.lock())
+        faults_of(&self.channels.lock())
     }
 
     /// Saves a copy of each later content without faults, so that limits survive a restart. Blocks.
     pub fn keep(&self) {
-        self.workspace.channels.lock().update_copy();
+        self.channels.lock().update_copy();
         self.budgets.update_copy();
     }
 
     /// Returns the files that became empty or were deleted since the last call.
     #[must_use]
     pub fn take_emptied(&self) -> Vec<&'static str> {
-        let channels = self.workspace.channels.lock().take_emptied().then_some("channels.md");
+        let channels = self.channels.lock().take_emptied().then_some("channels.md");
         let budgets = self.budgets.take_emptied().then_some(BudgetFile::NAME);
         budgets.into_iter().chain(channels).collect()
     }

@@ -8,24 +8,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
-
-use super::ledger::{EntryError, LedgerEntry, LedgerFile, Token, code};
-use super::{DOCUMENT_LIMIT, FileError, Workspace, blocking};
 use crate::disk::{replace, text_of};
+use super::blocking::blocking;
+use super::state_file::{EntryError, LineForm, StateEntry, StateFile, Token, code};
+use super::{DOCUMENT_LIMIT, FileError};
 use aetheel_model::event::Lane;
 use aetheel_model::id::{ChannelId, MessageId, UserId};
 use aetheel_runtime::ordinary::read_ordinary;
-
-const HEADING: &str = "# Lost replies
-
-Turns whose answer could not be read, with the recording of the agent's output. Each is `lost` until a newer backend can read
-it, then `readable`, then `delivered`; `given-up` is not tried any more. Aetheel reads this file again whenever it changes:
-write `lost` to have a turn tried again, or remove a line to forget it.
-
-";
 
 /// Maximum number of turns that are kept. The oldest are removed first, beginning with those that
 /// are delivered or given up.
@@ -126,41 +116,20 @@ const KEY: &str = "recovered:";
 /// The lost turns. Cheap to clone; clones share everything. Every call first reads the file again
 /// if another program changed it.
 #[derive(Clone, Debug)]
-pub struct LostTurns(Arc<LostTurnsInner>);
-
-#[derive(Debug)]
-struct LostTurnsInner {
-    ledger: Mutex<LedgerFile<LostTurn>>,
+pub struct LostTurns {
+    file: StateFile<LostTurn>,
     request: PathBuf,
-}
-
-impl Workspace {
-    /// Returns the turns whose answer could not be parsed.
-    #[must_use]
-    pub fn lost_turns(&self) -> &LostTurns {
-        &self.lost
-    }
 }
 
 impl LostTurns {
     /// Reads the file; a missing file is empty. Blocks.
     pub(super) fn open(state: &Path) -> Result<Self, FileError> {
-        let ledger = Mutex::new(LedgerFile::open(&state.join("lost.md"), HEADING)?);
-        Ok(Self(Arc::new(LostTurnsInner { ledger, request: state.join("recover-request") })))
-    }
-
-    /// Reads the turns in a configuration folder without changing anything. Blocks.
-    ///
-    /// # Errors
-    /// [`FileError`] if the file cannot be read.
-    pub fn read_folder(folder: &Path) -> Result<Vec<LostTurn>, FileError> {
-        Ok(Self::open(&folder.join("state"))?.0.ledger().entries.values().cloned().collect())
+        Ok(Self { file: StateFile::open(state)?, request: state.join("recover-request") })
     }
 
     /// Returns all turns, oldest first.
     pub async fn all(&self) -> Vec<LostTurn> {
-        let mut all: Vec<LostTurn> =
-            self.read_entries(|entries| entries.values().cloned().collect()).await;
+        let mut all = self.file.read().await;
         all.sort_by(|a, b| (a.at_ms, &a.turn).cmp(&(b.at_ms, &b.turn)));
         all
     }
@@ -168,7 +137,7 @@ impl LostTurns {
     /// Returns the turn with this id.
     pub async fn get(&self, turn: &str) -> Option<LostTurn> {
         let turn = turn.to_owned();
-        self.read_entries(move |entries| entries.get(&turn).cloned()).await
+        self.file.look(move |file| file.entries.get(&turn).cloned()).await
     }
 
     /// Saves a turn and returns once that is on disk.
@@ -176,19 +145,7 @@ impl LostTurns {
     /// # Errors
     /// [`FileError`] if the file cannot be written. The turn is remembered until the program ends.
     pub async fn note(&self, turn: LostTurn) -> Result<(), FileError> {
-        self.change(move |entries| {
-            entries.insert(turn.turn.clone(), turn);
-            let mut order: Vec<(bool, i64, String)> = entries
-                .values()
-                .map(|turn| (turn.state.is_open(), turn.at_ms, turn.turn.clone()))
-                .collect();
-            order.sort();
-            let over = order.len().saturating_sub(MAX_TURNS);
-            for (.., turn) in order.into_iter().take(over) {
-                entries.remove(&turn);
-            }
-        })
-        .await
+        self.file.save(turn).await
     }
 
     /// Sets the state of a turn and the component that was tried, and returns once that is on disk.
@@ -202,12 +159,10 @@ impl LostTurns {
         state: LostState,
         tried: Option<&str>,
     ) -> Result<(), FileError> {
-        let (turn, tried) = (turn.to_owned(), tried.map(str::to_owned));
-        self.change(move |entries| {
-            if let Some(entry) = entries.get_mut(&turn) {
-                entry.state = state;
-                entry.tried = tried.or(entry.tried.take());
-            }
+        let tried = tried.map(str::to_owned);
+        self.change(turn, move |entry| {
+            entry.state = state;
+            entry.tried = tried.or(entry.tried.take());
         })
         .await
     }
@@ -222,9 +177,9 @@ impl LostTurns {
         state: LostState,
         tried: &str,
     ) -> Result<(), FileError> {
-        let (turn, tried) = (turn.to_owned(), tried.to_owned());
-        self.change(move |entries| {
-            if let Some(entry) = entries.get_mut(&turn).filter(|entry| entry.state.is_open()) {
+        let tried = tried.to_owned();
+        self.change(turn, move |entry| {
+            if entry.state.is_open() {
                 (entry.state, entry.tried) = (state, Some(tried));
             }
         })
@@ -236,13 +191,7 @@ impl LostTurns {
     /// # Errors
     /// [`FileError`] if the file cannot be read or written.
     pub async fn set_notice(&self, turn: &str, message: MessageId) -> Result<(), FileError> {
-        let turn = turn.to_owned();
-        self.change(move |entries| {
-            if let Some(entry) = entries.get_mut(&turn) {
-                entry.notice = Some(message);
-            }
-        })
-        .await
+        self.change(turn, move |entry| entry.notice = Some(message)).await
     }
 
     /// Forgets the turns whose recording no longer exists. Returns how many there were.
@@ -251,27 +200,22 @@ impl LostTurns {
     /// [`FileError`] if the file cannot be read or written.
     pub async fn forget_without_recording(&self, recordings: &Path) -> Result<usize, FileError> {
         let recordings = recordings.to_owned();
-        let mut gone = self.all().await;
-        let gone = blocking(move || {
-            gone.retain(|turn| !recordings.join(&turn.recording).exists());
-            gone
-        })
-        .await;
+        let gone = self.file.find(move |turn| !recordings.join(&turn.recording).exists()).await;
         let count = gone.len();
         if count > 0 {
-            self.change(move |entries| {
-                entries.retain(|turn, _| !gone.iter().any(|gone| gone.turn == *turn))
-            })
-            .await?;
+            let forget = move |entries: &mut BTreeMap<String, LostTurn>| {
+                entries.retain(|turn, _| !gone.iter().any(|gone| gone.turn == *turn));
+            };
+            self.file.change(forget).await?;
         }
         Ok(count)
     }
 
     /// Returns the turns that another program asked to deliver, or `None` if there is no request.
     pub async fn requested(&self) -> Option<Vec<String>> {
-        let shared = Arc::clone(&self.0);
+        let request = self.request.clone();
         blocking(move || {
-            let text = read_ordinary(&shared.request, DOCUMENT_LIMIT).and_then(text_of).ok()?;
+            let text = read_ordinary(&request, DOCUMENT_LIMIT).and_then(text_of).ok()?;
             Some(
                 text.lines()
                     .map(|line| line.trim().trim_start_matches("- ").trim_matches('`').to_owned())
@@ -287,14 +231,12 @@ impl LostTurns {
     /// # Errors
     /// [`FileError`] if the file cannot be read or written.
     pub async fn request(&self, turns: &[String]) -> Result<(), FileError> {
-        let (shared, text) = (
-            Arc::clone(&self.0),
-            turns.iter().map(|turn| format!("- {}\n", code(turn))).collect::<String>(),
-        );
+        let request = self.request.clone();
+        let text: String = turns.iter().map(|turn| format!("- {}\n", code(turn))).collect();
         blocking(move || {
-            replace(&shared.request, text.as_bytes())
+            replace(&request, text.as_bytes())
                 .map(drop)
-                .map_err(|source| FileError::new("write", &shared.request, source))
+                .map_err(|source| FileError::new("write", &request, source))
         })
         .await
     }
@@ -305,49 +247,24 @@ impl LostTurns {
     /// [`FileError`] if the request cannot be removed. It is then carried out again, which delivers
     /// nothing twice.
     pub async fn request_done(&self) -> Result<(), FileError> {
-        let shared = Arc::clone(&self.0);
-        blocking(move || match fs::remove_file(&shared.request) {
+        let request = self.request.clone();
+        blocking(move || match fs::remove_file(&request) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(FileError::new("remove", &shared.request, error))
+                Err(FileError::new("remove", &request, error))
             }
             _ => Ok(()),
         })
         .await
     }
 
-    async fn read_entries<T: Send + 'static>(
-        &self,
-        look: impl FnOnce(&BTreeMap<String, LostTurn>) -> T + Send + 'static,
-    ) -> T {
-        let shared = Arc::clone(&self.0);
-        blocking(move || {
-            let mut ledger = shared.ledger();
-            if let Err(error) = ledger.refresh() {
-                tracing::warn!(error = %error.source, "{error}; the content that was read last stays in force");
-            }
-            look(&ledger.entries)
-        })
-        .await
-    }
-
+    /// Changes a turn. Does nothing if it is unknown.
     async fn change(
         &self,
-        change: impl FnOnce(&mut BTreeMap<String, LostTurn>) + Send + 'static,
+        turn: &str,
+        change: impl FnOnce(&mut LostTurn) + Send + 'static,
     ) -> Result<(), FileError> {
-        let shared = Arc::clone(&self.0);
-        blocking(move || {
-            let mut ledger = shared.ledger();
-            ledger.refresh()?;
-            change(&mut ledger.entries);
-            ledger.save()
-        })
-        .await
-    }
-}
-
-impl LostTurnsInner {
-    fn ledger(&self) -> MutexGuard<'_, LedgerFile<LostTurn>> {
-        self.ledger.lock()
+        let turn = turn.to_owned();
+        self.file.change(move |entries| entries.get_mut(&turn).map_or((), change)).await
     }
 }
 
@@ -357,29 +274,27 @@ fn is_id(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-impl LedgerEntry for LostTurn {
-    type Key = String;
+const FORM: LineForm = LineForm::new("{} # at {} in {}", "");
 
-    fn read(tokens: &[Token]) -> Option<Result<Self, EntryError>> {
-        let [Token::Code(turn), Token::Word(state), rest @ ..] = tokens else { return None };
-        Some(read(turn, state, rest))
-    }
+impl StateEntry for LostTurn {
+    type Key = String;
+    const FILE: &str = "lost.md";
+    const HEADING: &str = "# Lost replies
+
+Turns whose answer could not be read, with the recording of the agent's output. Each is `lost` until a newer backend can read
+it, then `readable`, then `delivered`; `given-up` is not tried any more. Aetheel reads this file again whenever it changes:
+write `lost` to have a turn tried again, or remove a line to forget it.
+
+";
 
     fn key(&self) -> String {
         self.turn.clone()
     }
 
     fn write(&self) -> String {
-        let at = jiff::Timestamp::from_millisecond(self.at_ms)
-            .unwrap_or(jiff::Timestamp::UNIX_EPOCH)
-            .to_string();
-        let mut line = format!(
-            "{} {} at {} in {}",
-            code(&self.turn),
-            self.state.word(),
-            code(&at),
-            code(&self.lane.to_string())
-        );
+        let at = jiff::Timestamp::from_millisecond(self.at_ms).unwrap_or_default();
+        let state = self.state.word().to_owned();
+        let mut line = FORM.write(&[&self.turn, &state, &at, &self.lane]);
         let optional = [
             ("event", Some(self.event.to_string())),
             ("channel", self.channel.map(|id| id.to_string())),
@@ -400,45 +315,61 @@ impl LedgerEntry for LostTurn {
         }
         line
     }
-}
 
-fn read(turn: &str, state: &str, rest: &[Token]) -> Result<LostTurn, EntryError> {
-    if !is_id(turn) {
-        return Err(EntryError::code(turn, "the id of a turn"));
+    fn parse(tokens: &[Token]) -> Result<Self, EntryError> {
+        let [Token::Code(turn), Token::Word(state), rest @ ..] = tokens else {
+            return Err(EntryError::OtherKind);
+        };
+        if !is_id(turn) {
+            return Err(EntryError::code(turn, "the id of a turn"));
+        }
+        let state =
+            [LostState::Lost, LostState::Readable, LostState::Delivered, LostState::GivenUp]
+                .into_iter()
+                .find(|it| it.word() == state);
+        let state = state.ok_or(EntryError::Parts(
+            "the id of the turn must be followed by `lost`, `readable`, `delivered` or `given-up`",
+        ))?;
+        let after = |word: &str| {
+            let at = rest.iter().position(|token| *token == Token::Word(word.to_owned()))?;
+            if let Some(Token::Code(code)) = rest.get(at + 1) { Some(code.clone()) } else { None }
+        };
+        let needed = |word: &'static str| after(word).ok_or(EntryError::PartMissing(word));
+        let at: jiff::Timestamp = needed("at")?.parse().map_err(EntryError::InvalidTime)?;
+        let recording = PathBuf::from(needed("recording")?);
+        if !recording.components().all(|part| matches!(part, Component::Normal(_))) {
+            return Err(EntryError::Parts("its recording is not below the folder of recordings"));
+        }
+        Ok(Self {
+            turn: turn.to_owned(),
+            state,
+            at_ms: at.as_millisecond(),
+            lane: needed("in")?.parse()?,
+            event: number(after("event"))?.unwrap_or(0),
+            channel: number(after("channel"))?,
+            message: number(after("message"))?,
+            asker: number(after("asker"))?,
+            notice: number(after("told"))?,
+            backend: needed("backend")?,
+            agent_version: after("agent"),
+            digest: needed("generation")?,
+            tried: after("tried"),
+            session: after("session"),
+            recording,
+        })
     }
-    let state = [LostState::Lost, LostState::Readable, LostState::Delivered, LostState::GivenUp]
-        .into_iter()
-        .find(|it| it.word() == state);
-    let state = state.ok_or(EntryError::Parts(
-        "the id of the turn must be followed by `lost`, `readable`, `delivered` or `given-up`",
-    ))?;
-    let after = |word: &str| {
-        let at = rest.iter().position(|token| *token == Token::Word(word.to_owned()))?;
-        if let Some(Token::Code(code)) = rest.get(at + 1) { Some(code.clone()) } else { None }
-    };
-    let needed = |word: &'static str| after(word).ok_or(EntryError::PartMissing(word));
-    let at: jiff::Timestamp = needed("at")?.parse().map_err(EntryError::InvalidTime)?;
-    let recording = PathBuf::from(needed("recording")?);
-    if !recording.components().all(|part| matches!(part, Component::Normal(_))) {
-        return Err(EntryError::Parts("its recording is not below the folder of recordings"));
+
+    fn trim(entries: &mut BTreeMap<String, Self>) {
+        let mut order: Vec<(bool, i64, String)> = entries
+            .values()
+            .map(|turn| (turn.state.is_open(), turn.at_ms, turn.turn.clone()))
+            .collect();
+        order.sort();
+        let over = order.len().saturating_sub(MAX_TURNS);
+        for (.., turn) in order.into_iter().take(over) {
+            entries.remove(&turn);
+        }
     }
-    Ok(LostTurn {
-        turn: turn.to_owned(),
-        state,
-        at_ms: at.as_millisecond(),
-        lane: needed("in")?.parse()?,
-        event: number(after("event"))?.unwrap_or(0),
-        channel: number(after("channel"))?,
-        message: number(after("message"))?,
-        asker: number(after("asker"))?,
-        notice: number(after("told"))?,
-        backend: needed("backend")?,
-        agent_version: after("agent"),
-        digest: needed("generation")?,
-        tried: after("tried"),
-        session: after("session"),
-        recording,
-    })
 }
 
 /// Parses a number or an id.
@@ -449,6 +380,7 @@ fn number<T: FromStr>(text: Option<String>) -> Result<Option<T>, EntryError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workspace::state_file::parse_tokens;
 
     fn turn(id: &str, at_ms: i64) -> LostTurn {
         LostTurn {
@@ -513,7 +445,7 @@ mod tests {
         assert_eq!(lost.forget_without_recording(folder.path()).await.expect("looked"), 1);
         assert_eq!(lost.all().await, [turn("a", 1)]);
         {
-            let mut ledger = lost.0.ledger();
+            let mut ledger = lost.file.lock();
             for number in 0..MAX_TURNS {
                 let many = turn(&format!("t{number}"), 10 + number as i64);
                 ledger
@@ -532,22 +464,16 @@ mod tests {
     #[test]
     fn a_line_with_a_path_outside_the_folder_or_a_missing_part_is_left_out() {
         let line = format!("- {}", turn("a", 1).write());
-        let read = |line: &str| {
-            LostTurn::read(
-                &super::super::ledger::parse_tokens(line).expect("an item").expect("whole"),
-            )
-        };
-        assert_eq!(read(&line).expect("an entry").expect("valid"), turn("a", 1));
+        let read =
+            |line: &str| LostTurn::parse(&parse_tokens(line).expect("an item").expect("whole"));
+        assert_eq!(read(&line).expect("valid"), turn("a", 1));
         for (from, to) in [
             ("lost/a.jsonl", "../a.jsonl"),
             ("lost/a.jsonl", "/etc/passwd"),
             (" lost ", " found "),
             ("channel:5", "x"),
         ] {
-            assert!(
-                read(&line.replacen(from, to, 1)).expect("an entry").is_err(),
-                "{to} was taken"
-            );
+            assert!(read(&line.replacen(from, to, 1)).is_err(), "{to} was taken");
         }
     }
 

@@ -3,19 +3,17 @@
 //! `state/mended/`.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use parking_lot::Mutex;
+use super::FileError;
+use super::state_file::{
+    EntryError, EntryValue, LineForm, StateEntry, StateFile, Token, entry_fields,
+};
 
-use super::ledger::{EntryError, LedgerEntry, LedgerFile, Token, code};
-use super::{FileError, Workspace, blocking};
-
-const HEADING: &str = "# Mended backends
-
-The last attempt to mend each backend: its state, the version that lost replies, the changed version, rounds of the agent, cost in
-cents, and a remark. See docs/mending.md. If you remove a line, the gateway may mend that backend again.
-
-";
+const FORM: LineForm = LineForm::new(
+    "{} #: from {} to {}, # rounds, # cents, {}",
+    "it does not have a backend, a state, two components, two numbers, and a remark",
+)
+.with_any_words();
 
 /// The state of an attempt to mend a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,151 +69,70 @@ pub struct MendingNote {
     pub remark: String,
 }
 
-/// The attempts to mend backends. Cheap to clone; clones share everything.
-#[derive(Clone, Debug)]
-pub struct MendingNotes {
-    ledger: Arc<Mutex<LedgerFile<MendingNote>>>,
-    folder: PathBuf,
+impl MendingNote {
+    /// Returns the file of a backend's changed component in a configuration folder.
+    #[must_use]
+    pub fn component_file(folder: &Path, backend: &str) -> PathBuf {
+        folder.join("state/mended").join(format!("{backend}.wasm"))
+    }
+
+    /// Returns the file with the difference of a backend's sources in a configuration folder.
+    #[must_use]
+    pub fn difference_file(folder: &Path, backend: &str) -> PathBuf {
+        folder.join("state/mended").join(format!("{backend}.diff"))
+    }
 }
 
-impl Workspace {
-    /// Returns the attempts to mend backends.
-    #[must_use]
-    pub fn mending_notes(&self) -> &MendingNotes {
-        &self.mending
-    }
-}
-
-impl MendingNotes {
-    pub(super) fn open(state: &Path) -> Result<Self, FileError> {
-        let ledger = LedgerFile::open(&state.join("mending.md"), HEADING)?;
-        Ok(Self { ledger: Arc::new(Mutex::new(ledger)), folder: state.join("mended") })
-    }
-
-    /// Returns the file of a backend's changed component.
-    #[must_use]
-    pub fn component_file(&self, backend: &str) -> PathBuf {
-        self.folder.join(format!("{backend}.wasm"))
-    }
-
-    /// Returns the file with the difference of a backend's sources.
-    #[must_use]
-    pub fn difference_file(&self, backend: &str) -> PathBuf {
-        self.folder.join(format!("{backend}.diff"))
-    }
-
-    /// Reads the file again if another program changed it, and returns all attempts.
-    pub async fn all(&self) -> Vec<MendingNote> {
-        let notes = self.clone();
-        let read = move || {
-            let mut ledger = notes.ledger.lock();
-            // The entries that were read before are used if it cannot be read now.
-            let _ = ledger.refresh();
-            ledger.entries.values().cloned().collect()
-        };
-        blocking(read).await
-    }
-
-    /// Saves an attempt in place of the backend's previous one.
-    ///
-    /// # Errors
-    /// [`FileError`]; the file is unchanged.
-    pub async fn save(&self, note: MendingNote) -> Result<(), FileError> {
-        let notes = self.clone();
-        blocking(move || {
-            let mut ledger = notes.ledger.lock();
-            ledger.refresh()?;
-            ledger.entries.insert(note.backend.clone(), note);
-            ledger.save()
-        })
-        .await
-    }
-
+impl StateFile<MendingNote> {
     /// Changes the state of an attempt if it is `from` and the changed version is `component`.
     /// Returns whether it was, so that a decision has one effect.
     ///
     /// # Errors
-    /// [`FileError`]; the file is unchanged.
+    /// [`FileError`]; the state is unchanged, so that the decision can be made again.
     pub async fn advance(
         &self,
         (backend, component): (&str, &str),
         from: MendingState,
         to: MendingState,
     ) -> Result<bool, FileError> {
-        let (notes, backend, component) = (self.clone(), backend.to_owned(), component.to_owned());
-        blocking(move || {
-            let mut ledger = notes.ledger.lock();
-            ledger.refresh()?;
-            let note = ledger.entries.get_mut(&backend);
-            let Some(note) = note.filter(|it| it.state == from && it.component == component) else {
-                return Ok(false);
-            };
-            note.state = to;
-            if let Err(error) = ledger.save() {
-                // Otherwise a second press would find the decision made although it is not saved.
-                if let Some(note) = ledger.entries.get_mut(&backend) {
-                    note.state = from;
-                }
-                return Err(error);
-            }
-            Ok(true)
+        let (backend, component) = (backend.to_owned(), component.to_owned());
+        self.try_change(move |notes| {
+            let note = notes.get_mut(&backend);
+            let note = note.filter(|note| note.state == from && note.component == component);
+            let is_as_expected = note.is_some();
+            note.into_iter().for_each(|note| note.state = to);
+            Ok(is_as_expected)
         })
         .await
     }
 }
 
-impl LedgerEntry for MendingNote {
+impl StateEntry for MendingNote {
     type Key = String;
+    const FILE: &str = "mending.md";
+    const HEADING: &str = "# Mended backends
 
-    fn read(tokens: &[Token]) -> Option<Result<Self, EntryError>> {
-        Some(parse(tokens))
-    }
+The last attempt to mend each backend: its state, the version that lost replies, the changed version, rounds of the agent, cost in
+cents, and a remark. See docs/mending.md. If you remove a line, the gateway may mend that backend again.
+
+";
+
+    entry_fields!(FORM; backend, state, serving, component, rounds, cents, remark);
 
     fn key(&self) -> String {
         self.backend.clone()
     }
-
-    fn write(&self) -> String {
-        let Self { backend, state, serving, component, rounds, cents, remark } = self;
-        let [backend, serving, component, remark] =
-            [backend, serving, component, remark].map(|text| code(text));
-        let state = state.word();
-        format!(
-            "{backend} {state}: from {serving} to {component}, {rounds} rounds, {cents} cents, {remark}"
-        )
-    }
 }
 
-fn parse(tokens: &[Token]) -> Result<MendingNote, EntryError> {
-    let [
-        Token::Code(backend),
-        Token::Word(state),
-        Token::Word(_),
-        Token::Code(serving),
-        Token::Word(_),
-        Token::Code(component),
-        Token::Word(rounds),
-        Token::Word(_),
-        Token::Word(cents),
-        Token::Word(_),
-        Token::Code(remark),
-    ] = tokens
-    else {
-        return Err(EntryError::Parts(
-            "it does not have a backend, a state, two components, two numbers, and a remark",
-        ));
-    };
-    let number = |text: &str| text.parse().map_err(|_| EntryError::value(text, "a number"));
-    let state = MendingState::ALL.into_iter().find(|known| known.word() == state);
-    Ok(MendingNote {
-        backend: backend.clone(),
-        state: state.ok_or_else(|| EntryError::Parts("its state is not known"))?,
-        serving: serving.clone(),
-        component: component.clone(),
-        rounds: number(rounds)?,
-        cents: number(cents)?,
-        remark: remark.clone(),
-    })
+impl EntryValue for MendingState {
+    fn to_text(&self) -> String {
+        self.word().to_owned()
+    }
+
+    fn read(token: &Token) -> Result<Self, EntryError> {
+        let known = Self::ALL.into_iter().find(|known| known.word() == token.text());
+        known.ok_or(EntryError::Parts("its state is not known"))
+    }
 }
 
 #[cfg(test)]
@@ -225,7 +142,8 @@ mod tests {
     #[tokio::test]
     async fn a_decision_is_made_once_and_survives_a_restart() {
         let folder = tempfile::tempdir().expect("a folder");
-        let notes = MendingNotes::open(folder.path()).expect("opened");
+        let open = || StateFile::<MendingNote>::open(folder.path()).expect("opened");
+        let notes = open();
         let note = MendingNote {
             backend: "mini".to_owned(),
             state: MendingState::Asked,
@@ -248,8 +166,8 @@ mod tests {
         assert!(!decide("other").await.expect("read"), "another version");
         assert!(decide("cd34").await.expect("saved"));
         assert!(!decide("cd34").await.expect("read"), "the second time");
-        let again = MendingNotes::open(folder.path()).expect("opened");
+        let again = open();
         let installed = MendingNote { state: MendingState::Installed, ..note };
-        assert_eq!(again.all().await, [installed, failed]);
+        assert_eq!(again.all(), [installed, failed]);
     }
 }

@@ -16,6 +16,7 @@ mod backend_notes;
 mod baselines;
 mod bindings;
 mod blobs;
+mod blocking;
 mod boot;
 mod budget_names;
 mod budget_notes;
@@ -41,7 +42,6 @@ mod inspection;
 mod jobs;
 mod journal;
 mod lane_memory;
-mod ledger;
 mod leftovers;
 mod limit_files;
 mod live;
@@ -55,45 +55,47 @@ mod schedule_notes;
 mod shares;
 mod sign_ins;
 mod stable_read;
+mod state_file;
+mod state_files;
 mod turns;
 mod unread_entries;
 mod usage_limits;
 mod webhooks;
 
-use std::collections::HashMap;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 
 pub use accounts::Account;
-pub use agent_schedules::{AgentSchedule, AgentSchedules, CronTimes};
+pub use agent_schedules::{AgentSchedule, CronTimes};
 pub use audit::{
     AuditCheck, AuditFault, AuditHead, AuditLog, AuditPosition, AuditQuery, AuditReader,
     AuditRecord, AuditReport, AuditRow, AuditSlice, read_audit, verify_audit,
 };
 pub use backend_lock::{BackendLock, BackendLockError, LockedBackend};
 pub use backend_notes::{BackendFile, BackendNotes, ChosenOption};
-pub use baselines::BaselineNotes;
 pub use bindings::{Binding, Bindings, BindingsError};
+pub use baselines::SavedBaseline;
+pub use blobs::save_blob;
 pub use boot::BootReport;
 pub use budget_names::KnownNames;
-pub use budget_notes::BudgetNotes;
 pub use budgets::BudgetFile;
 pub use channels::{
     Channels, DirectoryError, LaneSettings, UnwritableValue, directory as channel_directory,
     is_label, plain as is_plain_model, with_channel, with_project,
 };
-pub use claims::{ClaimChangeError, ClaimNotes};
-pub use collision_mutes::{CollisionMute, CollisionMutes};
+pub use claims::ClaimChangeError;
+pub use collision_mutes::CollisionMute;
 pub use components::{
     Components, KEPT_COMPONENTS, LastServed, ServedComponent, digest as component_digest,
 };
 pub use deliveries::{ClaimResult, Deliveries, DeliveryClaim};
 pub use discord_notes::{ChannelNotes, DiscordNotes};
-pub use drift::{Drift, DriftKey, DriftNotes, bound_drift};
+pub use documents::DOCUMENT_LIMIT;
+pub use drift::{Drift, DriftKey, bound_drift};
 pub use file_error::FileError;
 pub use gateway_report::{GatewayReport, GatewayWork, ServiceUnit};
 pub use heartbeats::{HeartbeatCheck, Heartbeats};
@@ -106,73 +108,48 @@ pub use inspection::inspect;
 pub use jobs::{CronJob, CronJobs};
 pub use journal::{Journal, JournalEntry, LineStore, OFFER_SPAN_MS, PendingSave};
 pub use lane_memory::{MemoryLocation, MemoryScope, format_notes, place as memory_place};
+pub use leftovers::sweep_leftovers;
 pub use limit_files::{LimitFiles, faults_of_channels};
 pub use live::{LiveAnswer, LiveFolder, LiveHandover, LiveVersionFile};
 pub use lock::{Lock, LockError, LockOwner, locked_by};
 pub use lost::{LostState, LostTurn, LostTurns};
-pub use mending::{MendingNote, MendingNotes, MendingState};
+pub use mending::{MendingNote, MendingState};
 pub use profiles::{Profile, ProfileFile, Profiles};
 pub use rollouts::{
-    EndedRollout, MAX_NOTED_DIFFERENCES, NotedDifference, RolloutEnd, RolloutNote, RolloutNotes,
-    RolloutState,
+    EndedRollout, MAX_NOTED_DIFFERENCES, NotedDifference, RolloutEnd, RolloutNote, RolloutState,
 };
-pub use schedule_notes::{ScheduleNotes, ScheduleProgress};
+pub use schedule_notes::ScheduleProgress;
 pub use shares::{ShareError, Shares, TurnShare};
-pub use sign_ins::{SavedSignIn, SignIns};
+pub use sign_ins::SavedSignIn;
+pub use state_file::{EntryError, StateEntry, StateFile, Token};
+pub use state_files::StateFiles;
 pub use turns::{
     ANSWERED_LIMIT, ASKED_LIMIT, CostSheet, FinishedTurns, TurnLine, TurnRetention, TurnSearch,
     TurnStatus, costs,
 };
-pub use usage_limits::{LimitNote, LimitNotes};
+pub use usage_limits::LimitNote;
 pub use webhooks::{CallRate, Webhook, WebhookFile, WebhookScheme, Webhooks};
 
 use aetheel_model::event::{Lane, Sequence};
 use aetheel_model::prompt::{Document, Documents};
-use documents::KnownDocument;
+use blocking::blocking;
+use documents::DocumentFolder;
 use followed::FollowedFile;
 use limit_files::channels_file;
-
-use crate::disk::Stamp;
-
-/// Maximum number of bytes read of a document: the last ones of `memory.md`, and the first ones of
-/// other files.
-pub const DOCUMENT_LIMIT: u64 = 1 << 20;
 
 /// The configuration folder. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
 pub struct Workspace {
     inner: Arc<WorkspaceInner>,
-    bindings: Bindings,
-    history: History,
-    notes: DiscordNotes,
-    schedules: ScheduleNotes,
-    agent_schedules: AgentSchedules,
-    drift: DriftNotes,
-    baselines: BaselineNotes,
-    rollouts: RolloutNotes,
-    limits: LimitNotes,
-    claims: ClaimNotes,
-    collision_mutes: CollisionMutes,
+    state: StateFiles,
     budgets: BudgetFile,
-    budget_notes: BudgetNotes,
-    mending: MendingNotes,
-    lost: LostTurns,
-    shares: Shares,
     turns: FinishedTurns,
 }
 
 #[derive(Debug)]
 struct WorkspaceInner {
-    folder: PathBuf,
-    /// Locked for writing while this program appends, so that its own reads never see half an
-    /// append.
-    appending: RwLock<()>,
-    /// The stamp of `memory.md` after this program's last append.
-    memory_stamp: Mutex<Option<Stamp>>,
-    /// The stamps of the files below `memory/` after this program's last appends.
-    notes_stamps: Mutex<HashMap<PathBuf, Stamp>>,
-    known_documents: Mutex<[Option<Arc<KnownDocument>>; 6]>,
-    channels: Mutex<FollowedFile<Channels>>,
+    documents: DocumentFolder,
+    channels: Arc<Mutex<FollowedFile<Channels>>>,
     heartbeats: Mutex<FollowedFile<Heartbeats>>,
     jobs: Mutex<FollowedFile<CronJobs>>,
     hooks: Mutex<FollowedFile<Hooks>>,
@@ -193,64 +170,26 @@ impl Workspace {
             let state = folder.join("state");
             let made = DirBuilder::new().recursive(true).mode(0o700).create(&state);
             made.map_err(|source| FileError::new("create the folder", &state, source))?;
-            let bindings = Bindings::open(&state.join("sessions.md"))?;
-            let history = History::open(&state.join("history.md"))?;
-            let notes = DiscordNotes::open(&state.join("discord.md"))?;
-            let schedules = ScheduleNotes::open(&state.join("schedules.md"))?;
-            let agent_schedules = AgentSchedules::open(&state.join("agent-schedules.md"))?;
-            let drift = DriftNotes::open(&state.join("drift.md"))?;
-            let baselines = BaselineNotes::open(&state.join("baselines.md"))?;
-            let rollouts = RolloutNotes::open(&state.join("rollouts.md"))?;
-            let limits = LimitNotes::open(&state.join("limits.md"))?;
-            let claims = ClaimNotes::open(&state.join("claims.md"))?;
-            let collision_mutes = CollisionMutes::open(&state.join("collisions.md"))?;
+            let state_files = StateFiles::open(&state)?;
             let budgets = BudgetFile::new(&folder);
-            let budget_notes = BudgetNotes::open(&state.join("budgets.md"))?;
-            let mending = MendingNotes::open(&state)?;
-            let lost = LostTurns::open(&state)?;
-            let shares = Shares::open(&state.join("shares.md"))?;
             let turns = FinishedTurns::new(state.join("turns"));
             let inner = WorkspaceInner {
-                appending: RwLock::new(()),
-                memory_stamp: Mutex::default(),
-                notes_stamps: Mutex::default(),
-                known_documents: Mutex::default(),
-                channels: Mutex::new(channels_file(&folder)),
+                channels: Arc::new(Mutex::new(channels_file(&folder))),
                 hooks: Mutex::new(FollowedFile::new(folder.join("agents.md"), Hooks::parse)),
                 heartbeats: Mutex::new(FollowedFile::new(
                     folder.join("heartbeat.md"),
                     Heartbeats::parse,
                 )),
                 jobs: Mutex::new(FollowedFile::new(folder.join("agents.md"), CronJobs::parse)),
-                folder,
+                documents: DocumentFolder::new(folder),
             };
             inner.channels.lock().require()?;
             inner.hooks.lock().require()?;
             inner.heartbeats.lock().require()?;
             inner.jobs.lock().require()?;
             let _ = budgets.require()?;
-            inner.require_documents()?;
-            let inner = Arc::new(inner);
-            Ok(Self {
-                inner,
-                bindings,
-                history,
-                notes,
-                schedules,
-                agent_schedules,
-                drift,
-                baselines,
-                rollouts,
-                limits,
-                claims,
-                collision_mutes,
-                budgets,
-                budget_notes,
-                mending,
-                lost,
-                shares,
-                turns,
-            })
+            inner.documents.require()?;
+            Ok(Self { inner: Arc::new(inner), state: state_files, budgets, turns })
         })
         .await
     }
@@ -258,37 +197,31 @@ impl Workspace {
     /// Returns the configuration folder as an absolute path.
     #[must_use]
     pub fn folder(&self) -> &Path {
-        &self.inner.folder
+        &self.inner.documents.folder
     }
 
     /// Returns the absolute path of `memory.md`.
     #[must_use]
     pub fn memory_path(&self) -> PathBuf {
-        self.inner.path(Document::Memory)
+        self.inner.documents.path(Document::Memory)
     }
 
-    /// Returns the sessions and settings of all lanes.
+    /// Returns the files of the folder's state.
     #[must_use]
-    pub fn bindings(&self) -> &Bindings {
-        &self.bindings
+    pub fn state(&self) -> &StateFiles {
+        &self.state
     }
 
-    /// Returns the earlier conversations of all channels.
+    /// Returns the finished turns.
     #[must_use]
-    pub fn history(&self) -> &History {
-        &self.history
+    pub fn turns(&self) -> FinishedTurns {
+        self.turns.clone()
     }
 
-    /// Returns the last message that was handled in each Discord channel, and the open questions.
+    /// Returns the files with limits.
     #[must_use]
-    pub fn discord_notes(&self) -> &DiscordNotes {
-        &self.notes
-    }
-
-    /// Returns the read-only links to turns.
-    #[must_use]
-    pub fn shares(&self) -> &Shares {
-        &self.shares
+    pub fn limit_files(&self) -> LimitFiles {
+        LimitFiles { channels: Arc::clone(&self.inner.channels), budgets: self.budgets.clone() }
     }
 
     /// Returns the operator's budgets.
@@ -329,6 +262,14 @@ impl Workspace {
         self.journal_at(jiff::Timestamp::now().as_millisecond()).await
     }
 
+    /// Opens the journal as [`Workspace::journal`] does, at a Unix time in milliseconds.
+    ///
+    /// # Errors
+    /// [`FileError`] if it cannot be read or written.
+    pub async fn journal_at(&self, now_ms: i64) -> Result<Journal, FileError> {
+        Journal::open(self.folder().join("state"), now_ms).await
+    }
+
     /// Opens a journal whose lines are in another store, which contains `text` now. New numbers are
     /// above `first`, the start of a block that only this process uses.
     ///
@@ -348,7 +289,7 @@ impl Workspace {
     /// # Errors
     /// [`LockError`] if another gateway has the lock, or the file cannot be locked.
     pub fn lock(&self) -> Result<Lock, LockError> {
-        Lock::acquire(&self.inner.folder)
+        Lock::acquire(self.folder())
     }
 
     /// Returns the operator's settings for channels and projects, read again if the file changed.
@@ -387,7 +328,7 @@ impl Workspace {
     /// [`FileError`] names the file that cannot be read or created.
     pub async fn boot(&self, only_look: bool) -> Result<BootReport, FileError> {
         let inner = Arc::clone(&self.inner);
-        blocking(move || boot::boot(&inner.folder, only_look)).await
+        blocking(move || boot::boot(&inner.documents.folder, only_look)).await
     }
 
     /// Records that the agent received the instructions of the first start, so that it does not
@@ -400,7 +341,7 @@ impl Workspace {
             Arc::clone(&self.inner),
             jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         );
-        blocking(move || boot::mark_instructed(&inner.folder, &now)).await
+        blocking(move || boot::mark_instructed(&inner.documents.folder, &now)).await
     }
 
     /// Writes entries into the section of a lane in `channels.md`; an empty value removes an entry.
@@ -423,7 +364,7 @@ impl Workspace {
                 .iter()
                 .map(|(key, value)| (*key, Some(value.as_str()).filter(|value| !value.is_empty())))
                 .collect();
-            let path = inner.folder.join("channels.md");
+            let path = inner.documents.folder.join("channels.md");
             channels.note_own_write(channels::bind(&path, &lane, called.as_deref(), &entries)?);
             Ok(())
         })
@@ -452,7 +393,13 @@ impl Workspace {
     /// its last complete text is used, if there is one, and a warning is added.
     pub async fn read_documents(&self) -> Documents {
         let inner = Arc::clone(&self.inner);
-        blocking(move || inner.read()).await
+        blocking(move || inner.documents.read()).await
+    }
+
+    /// Reads all documents as [`Workspace::read_documents`] does, and the notes of a location.
+    pub async fn read_documents_in(&self, place: &MemoryLocation) -> Documents {
+        let (inner, place) = (Arc::clone(&self.inner), place.clone());
+        blocking(move || inner.documents.read_in(&place)).await
     }
 
     /// Appends text to `memory.md` and returns once it is on disk. Blank text is ignored.
@@ -463,31 +410,21 @@ impl Workspace {
     /// [`FileError`]; the file still has exactly its earlier content.
     pub async fn append_memory(&self, text: &str) -> Result<(), FileError> {
         let (inner, text) = (Arc::clone(&self.inner), text.to_owned());
-        blocking(move || {
-            let _alone = inner.appending.write();
-            let stamp = memory::append(&inner.path(Document::Memory), &text)?;
-            *inner.memory_stamp.lock() = stamp;
-            Ok(())
-        })
-        .await
+        blocking(move || inner.documents.append_memory(&text)).await
     }
-}
 
-/// Returns the path of the copy of a file's last content without faults.
-fn kept_copy(folder: &Path, name: &str) -> PathBuf {
-    folder.join("state/in-force").join(name)
-}
-
-/// Runs work on files on the blocking pool.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(value) => value,
-        Err(error) => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // Only work that has not begun is cancelled, when the runtime drops all tasks,
-            // including this one.
-            Err(_) => std::future::pending().await,
-        },
+    /// Appends text to the memory of a location and returns once it is on disk. Blank text is
+    /// ignored.
+    ///
+    /// # Errors
+    /// See [`Workspace::append_memory`].
+    pub async fn append_memory_in(
+        &self,
+        place: &MemoryLocation,
+        text: &str,
+    ) -> Result<(), FileError> {
+        let (inner, place, text) = (Arc::clone(&self.inner), place.clone(), text.to_owned());
+        blocking(move || inner.documents.append_in(&place, &text)).await
     }
 }
 

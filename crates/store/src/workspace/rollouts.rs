@@ -1,33 +1,27 @@
 //! `state/rollouts.md`: the rollouts of new versions of backends, so that they continue after a
-//! restart and other programs can read their results.
+//! restart and other programs can read their results. `state/rollout-history.md`: those that have
+//! ended.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use parking_lot::Mutex;
 
-use super::ledger::{EntryError, LedgerEntry, LedgerFile, Token, code};
-use super::{FileError, Workspace, blocking};
+use super::state_file::{EntryError, LineForm, StateEntry, Token};
 
 /// Maximum number of differences that are kept for each rollout.
 pub const MAX_NOTED_DIFFERENCES: usize = 20;
-
-const HEADING: &str = "# Rollouts
-
-New versions of backends on rollout: backend, component, state, number of turns that were compared, skipped, different and served,
-and the first differences, each with its turn, recording and line. See docs/backends.md. If you remove a line, its rollout begins again.
-
-";
-
-const HISTORY_HEADING: &str = "# Rollouts that have ended
-
-When each rollout ended, how, the version of the backend, and its last line in `rollouts.md`. `aetheel backend history` shows them.
-
-";
-
 /// Maximum number of rollouts that are kept after their end. The oldest are removed first.
 const MAX_ENDED: usize = 100;
+
+const FAULT: &str =
+    "it does not have a backend, a component, a state, four numbers, and differences";
+const FORM: LineForm =
+    LineForm::new("{} component {} #: # compared, # skipped, # different, # served", FAULT);
+const DIFFERENCE: LineForm = LineForm::new("; turn {} recording {} line # # {}", FAULT);
+const ENDED: LineForm =
+    LineForm::new("{} # ", "it does not have a time, an end, and the note of a rollout");
+const HARMFUL: &str = "harmful";
+const HARMLESS: &str = "harmless";
 
 /// The state of a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,112 +127,15 @@ pub struct EndedRollout {
     pub note: RolloutNote,
 }
 
-/// The notes about rollouts, and about those that have ended. Cheap to clone; clones share
-/// everything.
-#[derive(Clone, Debug)]
-pub struct RolloutNotes {
-    running: Arc<Mutex<LedgerFile<RolloutNote>>>,
-    ended: Arc<Mutex<LedgerFile<EndedRollout>>>,
-}
-
-impl Workspace {
-    /// Returns the notes about rollouts of new versions of backends.
-    #[must_use]
-    pub fn rollout_notes(&self) -> &RolloutNotes {
-        &self.rollouts
-    }
-}
-
-impl RolloutNotes {
-    pub(super) fn open(path: &Path) -> Result<Self, FileError> {
-        let ended = path.with_file_name("rollout-history.md");
-        Ok(Self {
-            running: Arc::new(Mutex::new(LedgerFile::open(path, HEADING)?)),
-            ended: Arc::new(Mutex::new(LedgerFile::open(&ended, HISTORY_HEADING)?)),
-        })
-    }
-
-    /// Reads the rollouts that have ended, the oldest first, without changing anything. Blocks.
-    ///
-    /// # Errors
-    /// [`FileError`] if a file cannot be read.
-    pub fn read_ended(folder: &Path) -> Result<Vec<EndedRollout>, FileError> {
-        let notes = Self::open(&folder.join("state").join("rollouts.md"))?;
-        let ended = notes.ended.lock();
-        Ok(ended.entries.values().cloned().collect())
-    }
-
-    /// Reads the notes in a configuration folder without changing anything. Blocks.
-    ///
-    /// # Errors
-    /// [`FileError`] if the file cannot be read.
-    pub fn read_folder(folder: &Path) -> Result<Vec<RolloutNote>, FileError> {
-        Ok(Self::open(&folder.join("state").join("rollouts.md"))?.all())
-    }
-
-    /// Returns the notes as the file was last read or written. Does no I/O.
-    #[must_use]
-    pub fn all(&self) -> Vec<RolloutNote> {
-        self.running.lock().entries.values().cloned().collect()
-    }
-
-    /// Saves a note in place of the backend's previous one.
-    ///
-    /// # Errors
-    /// [`FileError`]; the file is unchanged.
-    pub async fn save(&self, note: RolloutNote) -> Result<(), FileError> {
-        self.change(move |ledger| drop(ledger.entries.insert(note.backend.clone(), note))).await
-    }
-
-    /// Moves a note to those of rollouts that have ended, also if it was not saved before.
-    ///
-    /// # Errors
-    /// [`FileError`]; a saved note is then still there.
-    pub async fn end(
-        &self,
-        note: RolloutNote,
-        end: RolloutEnd,
-        at: Timestamp,
-    ) -> Result<(), FileError> {
-        let notes = self.clone();
-        blocking(move || {
-            let mut running = notes.running.lock();
-            running.refresh()?;
-            running.entries.remove(&note.backend);
-            let mut ended = notes.ended.lock();
-            ended.refresh()?;
-            let note = EndedRollout { at, end, note };
-            ended.entries.insert(note.key(), note);
-            while ended.entries.len() > MAX_ENDED {
-                ended.entries.pop_first();
-            }
-            ended.save()?;
-            running.save()
-        })
-        .await
-    }
-
-    async fn change(
-        &self,
-        change: impl FnOnce(&mut LedgerFile<RolloutNote>) + Send + 'static,
-    ) -> Result<(), FileError> {
-        let notes = self.clone();
-        blocking(move || {
-            let mut ledger = notes.running.lock();
-            ledger.refresh()?;
-            change(&mut ledger);
-            ledger.save()
-        })
-        .await
-    }
-}
-
-impl LedgerEntry for RolloutNote {
+impl StateEntry for RolloutNote {
     type Key = String;
+    const FILE: &str = "rollouts.md";
+    const HEADING: &str = "# Rollouts
 
-    fn read(tokens: &[Token]) -> Option<Result<Self, EntryError>> {
-        Some(parse(tokens))
-    }
+New versions of backends on rollout: backend, component, state, number of turns that were compared, skipped, different and served,
+and the first differences, each with its turn, recording and line. See docs/backends.md. If you remove a line, its rollout begins again.
+
+";
 
     fn key(&self) -> String {
         self.backend.clone()
@@ -247,38 +144,54 @@ impl LedgerEntry for RolloutNote {
     fn write(&self) -> String {
         let Self { backend, digest, state, compared, skipped, different, served, differences } =
             self;
-        let (backend, digest) = (code(backend), code(digest));
-        let mut text = format!(
-            "{backend} component {digest} {}: {compared} compared, {skipped} skipped, {different} different, {served} served",
-            state.word()
-        );
-        for NotedDifference { turn, recording, line, harmful, text: what } in differences {
-            let (turn, recording, what) = (code(turn), code(recording), code(what));
-            let word = if *harmful { HARMFUL } else { HARMLESS };
-            text.push_str(&format!(
-                "; turn {turn} recording {recording} line {line} {word} {what}"
-            ));
+        let state = state.word().to_owned();
+        let values = FORM.write(&[backend, digest, &state, compared, skipped, different, served]);
+        differences.iter().fold(values, |text, difference| {
+            let NotedDifference { turn, recording, line, harmful, text: what } = difference;
+            let harm = if *harmful { HARMFUL } else { HARMLESS }.to_owned();
+            text + &DIFFERENCE.write(&[turn, recording, line, &harm, what])
+        })
+    }
+
+    fn parse(tokens: &[Token]) -> Result<Self, EntryError> {
+        let ([backend, digest, state, compared, skipped, different, served], mut rest) =
+            FORM.begin(tokens)?;
+        let state = [RolloutState::Running, RolloutState::Stopped]
+            .into_iter()
+            .find(|known| known.word() == state.text())
+            .ok_or_else(|| EntryError::value(state.text(), "`running` or `stopped`"))?;
+        let (compared, skipped) = (compared.read()?, skipped.read()?);
+        let (different, served) = (different.read()?, served.read()?);
+        let mut differences = Vec::new();
+        while !rest.is_empty() {
+            let ([turn, recording, line, harm, text], after) = DIFFERENCE.begin(rest)?;
+            rest = after;
+            let harmful = match harm.text() {
+                HARMFUL => true,
+                HARMLESS => false,
+                _ => return Err(EntryError::Parts(FAULT)),
+            };
+            differences.push(NotedDifference {
+                turn: turn.read()?,
+                recording: recording.read()?,
+                line: line.parse("the number of a line")?,
+                harmful,
+                text: text.read()?,
+            });
         }
-        text
+        let (backend, digest) = (backend.read()?, digest.read()?);
+        Ok(Self { backend, digest, state, compared, skipped, different, served, differences })
     }
 }
 
-impl LedgerEntry for EndedRollout {
+impl StateEntry for EndedRollout {
     type Key = (Timestamp, String);
+    const FILE: &str = "rollout-history.md";
+    const HEADING: &str = "# Rollouts that have ended
 
-    fn read(tokens: &[Token]) -> Option<Result<Self, EntryError>> {
-        const WRONG: EntryError =
-            EntryError::Parts("it does not have a time, an end, and the note of a rollout");
-        let [Token::Code(at), Token::Word(end), rest @ ..] = tokens else {
-            return Some(Err(WRONG));
-        };
-        let ends = [RolloutEnd::Promoted, RolloutEnd::Withdrawn];
-        let Some(end) = ends.into_iter().find(|known| known.word() == end.as_str()) else {
-            return Some(Err(EntryError::value(end, "`promoted` or `withdrawn`")));
-        };
-        let Ok(at) = at.parse() else { return Some(Err(EntryError::value(at, "a time"))) };
-        Some(parse(rest).map(|note| Self { at, end, note }))
-    }
+When each rollout ended, how, the version of the backend, and its last line in `rollouts.md`. `aetheel backend history` shows them.
+
+";
 
     fn key(&self) -> (Timestamp, String) {
         (self.at, self.note.backend.clone())
@@ -286,91 +199,40 @@ impl LedgerEntry for EndedRollout {
 
     fn write(&self) -> String {
         let Self { at, end, note } = self;
-        format!("{} {} {}", code(&at.to_string()), end.word(), note.write())
+        ENDED.write(&[at, &end.word().to_owned()]) + &note.write()
     }
-}
 
-const HARMFUL: &str = "harmful";
-const HARMLESS: &str = "harmless";
-
-fn parse(tokens: &[Token]) -> Result<RolloutNote, EntryError> {
-    const WRONG: EntryError = EntryError::Parts(
-        "it does not have a backend, a component, a state, four numbers, and differences",
-    );
-    let parts: Vec<(bool, &str)> = tokens
-        .iter()
-        .map(|token| match token {
-            Token::Code(text) => (true, text.as_str()),
-            Token::Word(word) => (false, word.as_str()),
-        })
-        .collect();
-    let [
-        (true, backend),
-        (false, "component"),
-        (true, digest),
-        (false, state),
-        (false, compared),
-        (false, "compared"),
-        (false, skipped),
-        (false, "skipped"),
-        (false, different),
-        (false, "different"),
-        (false, served),
-        (false, "served"),
-        rest @ ..,
-    ] = &parts[..]
-    else {
-        return Err(WRONG);
-    };
-    let number = |text: &str| text.parse().map_err(|_| EntryError::value(text, "a number"));
-    let states = [RolloutState::Running, RolloutState::Stopped];
-    let mut note = RolloutNote {
-        state: states
-            .into_iter()
-            .find(|known| known.word() == *state)
-            .ok_or_else(|| EntryError::value(state, "`running` or `stopped`"))?,
-        compared: number(compared)?,
-        skipped: number(skipped)?,
-        different: number(different)?,
-        served: number(served)?,
-        ..RolloutNote::new(backend, digest)
-    };
-    for difference in rest.chunks(8) {
-        let [
-            (false, "turn"),
-            (true, turn),
-            (false, "recording"),
-            (true, recording),
-            (false, "line"),
-            (false, line),
-            (false, word @ (HARMFUL | HARMLESS)),
-            (true, text),
-        ] = difference
-        else {
-            return Err(WRONG);
-        };
-        note.differences.push(NotedDifference {
-            turn: (*turn).to_owned(),
-            recording: (*recording).to_owned(),
-            line: line.parse().map_err(|_| EntryError::value(line, "the number of a line"))?,
-            harmful: *word == HARMFUL,
-            text: (*text).to_owned(),
-        });
+    fn parse(tokens: &[Token]) -> Result<Self, EntryError> {
+        let ([at, end], note) = ENDED.begin(tokens)?;
+        let ends = [RolloutEnd::Promoted, RolloutEnd::Withdrawn];
+        let known = ends.into_iter().find(|known| known.word() == end.text());
+        let end =
+            known.ok_or_else(|| EntryError::value(end.text(), "`promoted` or `withdrawn`"))?;
+        Ok(Self { at: at.parse_quoted("a time")?, end, note: RolloutNote::parse(note)? })
     }
-    Ok(note)
+
+    fn trim(entries: &mut BTreeMap<Self::Key, Self>) {
+        while entries.len() > MAX_ENDED {
+            entries.pop_first();
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workspace::{StateFile, StateFiles};
 
     #[tokio::test]
     async fn notes_survive_a_restart_and_invalid_ones_are_kept() {
         let folder = tempfile::tempdir().expect("a folder");
-        std::fs::create_dir(folder.path().join("state")).expect("made");
-        let path = folder.path().join("state/rollouts.md");
-        assert_eq!(RolloutNotes::read_folder(folder.path()).expect("read"), []);
-        let notes = RolloutNotes::open(&path).expect("opened");
+        let state = folder.path().join("state");
+        std::fs::create_dir(&state).expect("made");
+        let path = state.join("rollouts.md");
+        let read = || StateFile::<RolloutNote>::read_folder(folder.path()).expect("read");
+        assert_eq!(read(), []);
+        let files = StateFiles::open(&state).expect("opened");
+        let notes = &files.rollouts;
         let first = NotedDifference {
             turn: "5e0d11aa".to_owned(),
             recording: "1f0c9a2e".to_owned(),
@@ -399,13 +261,13 @@ mod tests {
             "{text}"
         );
         std::fs::write(&path, text + "- `third` component `ef`.\n").expect("written");
-        let read = RolloutNotes::read_folder(folder.path()).expect("read");
+        let read = read();
         assert_eq!(read, [note.clone(), RolloutNote::new("other", "cd34")]);
         let at: Timestamp = "2026-11-28T20:00:00Z".parse().expect("a time");
-        notes.end(note, RolloutEnd::Withdrawn, at).await.expect("ended");
+        files.end_rollout(note, RolloutEnd::Withdrawn, at).await.expect("ended");
         let text = std::fs::read_to_string(&path).expect("read");
         assert!(!text.contains("mini") && text.contains("- `third`"), "{text}");
-        let ended = RolloutNotes::read_ended(folder.path()).expect("read");
+        let ended = StateFile::<EndedRollout>::read_folder(folder.path()).expect("read");
         assert_eq!(ended, [EndedRollout { at, end: RolloutEnd::Withdrawn, note: read[0].clone() }]);
     }
 }

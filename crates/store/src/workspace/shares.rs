@@ -8,8 +8,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use super::ledger::{EntryError, LedgerEntry, LedgerFile, Token, code};
-use super::{FileError, blocking};
+use super::FileError;
+use super::blocking::blocking;
+use super::state_file::{EntryError, LineForm, StateEntry, StateFile, Token, read_sha256};
 use aetheel_model::event::Lane;
 use aetheel_model::id::{ChannelId, UserId};
 
@@ -18,11 +19,11 @@ const OF_ONE: usize = 20;
 /// Maximum number of valid links of all people together.
 const OF_ALL: usize = 500;
 
-const HEADING: &str = "# Shared turns
-
-Read-only links to turns that people created in the dashboard, and their expiry times. Removing a line ends its link.
-
-";
+const FORM: LineForm = LineForm::new(
+    "{} of {} by {} ({}) from {} until {}, SHA-256 {}",
+    "it does not have the parts of a link to a turn",
+)
+.without_words();
 
 /// A read-only link to a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,20 +60,16 @@ pub enum ShareError {
 
 /// The valid links. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
-pub struct Shares(Arc<SharesInner>);
-
-#[derive(Debug)]
-struct SharesInner {
-    ledger: Mutex<LedgerFile<TurnShare>>,
+pub struct Shares {
+    file: StateFile<TurnShare>,
     /// When each of these people ended all their links. This takes effect before the file is
     /// changed.
-    ended: Mutex<HashMap<UserId, Timestamp>>,
+    ended: Arc<Mutex<HashMap<UserId, Timestamp>>>,
 }
 
 impl Shares {
-    pub(super) fn open(path: &Path) -> Result<Self, FileError> {
-        let ledger = Mutex::new(LedgerFile::open(path, HEADING)?);
-        Ok(Self(Arc::new(SharesInner { ledger, ended: Mutex::default() })))
+    pub(super) fn open(state: &Path) -> Result<Self, FileError> {
+        Ok(Self { file: StateFile::open(state)?, ended: Arc::default() })
     }
 
     /// Returns the valid links to a turn, the oldest first.
@@ -94,19 +91,12 @@ impl Shares {
         now: Timestamp,
         wanted: impl Fn(&TurnShare) -> bool + Send + 'static,
     ) -> Vec<TurnShare> {
-        let shares = self.clone();
-        blocking(move || {
-            let mut ledger = shares.0.ledger.lock();
-            if let Err(error) = ledger.refresh() {
-                tracing::warn!(error = %error.source, "{error}; the content that was read last stays in force");
-            }
-            let ended = shares.0.ended.lock();
-            let works = |share: &&TurnShare| {
-                share.until > now && ended.get(&share.by).is_none_or(|at| share.made > *at)
-            };
-            ledger.entries.values().filter(works).filter(|share| wanted(share)).cloned().collect()
-        })
-        .await
+        let ended = Arc::clone(&self.ended);
+        let is_valid = move |share: &TurnShare| {
+            let ended = ended.lock();
+            share.until > now && ended.get(&share.by).is_none_or(|at| share.made > *at)
+        };
+        self.file.find(move |share| is_valid(share) && wanted(share)).await
     }
 
     /// Saves a new link and removes expired ones.
@@ -114,25 +104,19 @@ impl Shares {
     /// # Errors
     /// [`ShareError`], as a text for the person who wants the link; then none is created.
     pub async fn add(&self, share: TurnShare) -> Result<(), ShareError> {
-        let shares = self.clone();
-        blocking(move || {
-            let mut ledger = shares.0.ledger.lock();
-            ledger.refresh()?;
-            ledger.entries.retain(|_, known| known.until > share.made);
-            if ledger.entries.values().filter(|known| known.by == share.by).count() >= OF_ONE {
-                return Err(ShareError::Yours);
-            }
-            if ledger.entries.len() >= OF_ALL {
-                return Err(ShareError::All);
-            }
-            let digest = share.digest.clone();
-            ledger.entries.insert(digest.clone(), share);
-            ledger.save().inspect_err(|_| {
-                ledger.entries.remove(&digest);
-            })?;
-            Ok(())
-        })
-        .await
+        self.file
+            .try_change(move |shares| {
+                shares.retain(|_, known| known.until > share.made);
+                if shares.values().filter(|known| known.by == share.by).count() >= OF_ONE {
+                    return Err(ShareError::Yours);
+                }
+                if shares.len() >= OF_ALL {
+                    return Err(ShareError::All);
+                }
+                shares.insert(share.digest.clone(), share);
+                Ok(())
+            })
+            .await
     }
 
     /// Ends a link. Returns false if it was not valid any more.
@@ -144,7 +128,7 @@ impl Shares {
     /// Ends all links of a person at once. They are removed from the file in the background. Must
     /// be called within a Tokio runtime.
     pub fn end_all_of(&self, user: UserId, now: Timestamp) {
-        self.0.ended.lock().insert(user, now);
+        self.ended.lock().insert(user, now);
         let shares = self.clone();
         tokio::task::spawn_blocking(move || {
             shares.remove(|share| share.by == user && share.made <= now)
@@ -152,34 +136,28 @@ impl Shares {
     }
 
     fn remove(&self, which: impl Fn(&TurnShare) -> bool) -> usize {
-        let mut ledger = self.0.ledger.lock();
-        let refreshed = ledger.refresh();
-        let before = ledger.entries.len();
-        ledger.entries.retain(|_, share| !which(share));
-        let removed = before - ledger.entries.len();
-        if removed > 0
-            && let Err(error) = refreshed.map(drop).and_then(|()| ledger.save())
-        {
-            // The link has ended, but the file contains it until the next change.
+        let mut removed = 0;
+        let ended = self.file.lock().change(|shares| {
+            let before = shares.len();
+            shares.retain(|_, share| !which(share));
+            removed = before - shares.len();
+        });
+        if let Err(error) = ended {
+            // The links have ended, but the file contains them until the next change.
             tracing::error!(error = %error.source, "{error}; hint: remove the lines of ended links by hand before a restart");
         }
         removed
     }
 }
 
-impl LedgerEntry for TurnShare {
+impl StateEntry for TurnShare {
     type Key = String;
+    const FILE: &str = "shares.md";
+    const HEADING: &str = "# Shared turns
 
-    fn read(tokens: &[Token]) -> Option<Result<Self, EntryError>> {
-        let codes = tokens.iter().filter_map(|token| match token {
-            Token::Code(text) => Some(text.as_str()),
-            Token::Word(_) => None,
-        });
-        let [turn, lane, by, name, made, until, digest] = codes.collect::<Vec<_>>()[..] else {
-            return Some(Err(EntryError::Parts("it does not have the parts of a link to a turn")));
-        };
-        Some(read(turn, (lane, by, name), (made, until), digest))
-    }
+Read-only links to turns that people created in the dashboard, and their expiry times. Removing a line ends its link.
+
+";
 
     fn key(&self) -> String {
         self.digest.clone()
@@ -187,45 +165,25 @@ impl LedgerEntry for TurnShare {
 
     fn write(&self) -> String {
         let Self { digest, turn, channel, by, name, made, until } = self;
-        let [by, made, until] = [by.to_string(), made.to_string(), until.to_string()];
-        let lane = Lane::Channel(*channel).to_string();
-        format!(
-            "{} of {} by {} ({}) from {} until {}, SHA-256 {}",
-            code(turn),
-            code(&lane),
-            code(&by),
-            code(name),
-            code(&made),
-            code(&until),
-            code(digest)
-        )
+        FORM.write(&[turn, &Lane::Channel(*channel), by, name, made, until, digest])
     }
-}
 
-fn read(
-    turn: &str,
-    (lane, by, name): (&str, &str, &str),
-    (made, until): (&str, &str),
-    digest: &str,
-) -> Result<TurnShare, EntryError> {
-    let Ok(Lane::Channel(channel)) = lane.parse() else {
-        return Err(EntryError::value(lane, "a channel such as `channel:123`"));
-    };
-    let time = |text: &str| {
-        text.parse().map_err(|_| EntryError::value(text, "a time such as `2026-03-01T09:00:00Z`"))
-    };
-    if digest.len() != 64 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Err(EntryError::Parts("it does not end with a SHA-256 (64 hexadecimal digits)"));
+    fn parse(tokens: &[Token]) -> Result<Self, EntryError> {
+        const TIME: &str = "a time such as `2026-03-01T09:00:00Z`";
+        let [turn, lane, by, name, made, until, digest] = FORM.values(tokens)?;
+        let Ok(Lane::Channel(channel)) = lane.read() else {
+            return Err(EntryError::value(lane.text(), "a channel such as `channel:123`"));
+        };
+        Ok(Self {
+            digest: read_sha256(digest)?,
+            turn: turn.read()?,
+            channel,
+            by: by.parse_quoted("the id of a person")?,
+            name: name.read()?,
+            made: made.parse_quoted(TIME)?,
+            until: until.parse_quoted(TIME)?,
+        })
     }
-    Ok(TurnShare {
-        digest: digest.to_ascii_lowercase(),
-        turn: turn.to_owned(),
-        channel,
-        by: by.parse().map_err(|_| EntryError::value(by, "the id of a person"))?,
-        name: name.to_owned(),
-        made: time(made)?,
-        until: time(until)?,
-    })
 }
 
 #[cfg(test)]
@@ -256,12 +214,12 @@ mod tests {
     async fn a_link_is_valid_until_it_expires_or_is_ended_also_across_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("shares.md");
-        let shares = Shares::open(&path).unwrap();
+        let shares = Shares::open(folder.path()).unwrap();
         for share in [share(1, 7), share(2, 7), share(3, 8)] {
             shares.add(share).await.unwrap();
         }
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-        let again = Shares::open(&path).unwrap();
+        let again = Shares::open(folder.path()).unwrap();
         assert_eq!(again.of_turn("1f0c9a2e", at(2)).await, [share(1, 7), share(2, 7), share(3, 8)]);
         assert_eq!(again.find(&share(1, 7).digest, at(60)).await, Some(share(1, 7)));
         assert_eq!(again.find(&share(1, 7).digest, at(61)).await, None);
@@ -282,7 +240,7 @@ mod tests {
     #[tokio::test]
     async fn links_are_limited_for_a_person_and_in_total_without_expired_ones() {
         let folder = tempfile::tempdir().unwrap();
-        let shares = Shares::open(&folder.path().join("shares.md")).unwrap();
+        let shares = Shares::open(folder.path()).unwrap();
         for number in 0..OF_ONE {
             shares.add(share(number, 7)).await.unwrap();
         }
@@ -307,7 +265,7 @@ mod tests {
             good.replace("`1f0c9a2e` of ", ""),
         ];
         std::fs::write(&path, texts.concat()).unwrap();
-        let shares = Shares::open(&path).unwrap();
+        let shares = Shares::open(folder.path()).unwrap();
         assert!(shares.find_all(at(2), |_| true).await.is_empty());
         let named = good.replace(":9`", ":discord:9`").replace("`7`", "`discord:7`");
         std::fs::write(&path, named).unwrap();

@@ -1,22 +1,17 @@
 //! `state/sign-ins.md`: the people who are signed in to the dashboard, so that a restart or an
 //! upgrade signs nobody out. Only the SHA-256 of a session's secret is saved.
 
-use std::str::FromStr;
-use std::sync::Arc;
-
 use jiff::Timestamp;
-use parking_lot::Mutex;
 
-use super::ledger::{EntryError, LedgerEntry, LedgerFile, Token, code};
-use super::{FileError, Workspace, blocking};
+use super::FileError;
+use super::state_file::{EntryError, LineForm, StateEntry, StateFile, Token, read_sha256};
 use aetheel_model::id::{ChannelId, UserId};
 
-const HEADING: &str = "# Sessions of the dashboard
-
-The people who are signed in, the channel in which each asked for the link, and the time. Removing a line while the gateway is stopped
-signs that person out on that device.
-
-";
+const FORM: LineForm = LineForm::new(
+    "{} ({}) from {} since {}, SHA-256 {}",
+    "a session has a user, a name, a channel, a time and a SHA-256",
+)
+.without_words();
 
 /// A session of the dashboard.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,56 +28,29 @@ pub struct SavedSignIn {
     pub since: Timestamp,
 }
 
-/// The saved sessions. Cheap to clone; clones share everything.
-#[derive(Clone, Debug)]
-pub struct SignIns(Arc<Mutex<LedgerFile<SavedSignIn>>>);
-
-impl Workspace {
-    /// Opens the saved sessions of the dashboard; a missing file is empty.
-    ///
-    /// # Errors
-    /// [`FileError`] if the file exists but cannot be read.
-    pub async fn sign_ins(&self) -> Result<SignIns, FileError> {
-        let path = self.folder().join("state").join("sign-ins.md");
-        blocking(move || Ok(SignIns(Arc::new(Mutex::new(LedgerFile::open(&path, HEADING)?))))).await
-    }
-}
-
-impl SignIns {
-    /// Returns the sessions as the file was last read or written. Does no I/O.
-    #[must_use]
-    pub fn all(&self) -> Vec<SavedSignIn> {
-        self.0.lock().entries.values().cloned().collect()
-    }
-
+impl StateFile<SavedSignIn> {
     /// Replaces the saved sessions by the result of `current`, which is called when it is the turn
     /// of this call. So concurrent calls leave the latest state. Blocks on the disk.
     ///
     /// # Errors
     /// [`FileError`] if the file cannot be written; the next call saves the sessions again.
-    pub fn save(&self, current: impl FnOnce() -> Vec<SavedSignIn>) -> Result<(), FileError> {
-        let mut ledger = self.0.lock();
-        let entries = current().into_iter().map(|session| (session.digest.clone(), session));
-        ledger.entries = entries.collect();
-        ledger.save()
+    pub fn replace(&self, current: impl FnOnce() -> Vec<SavedSignIn>) -> Result<(), FileError> {
+        let mut file = self.lock();
+        file.entries =
+            current().into_iter().map(|session| (session.digest.clone(), session)).collect();
+        file.save()
     }
 }
 
-impl LedgerEntry for SavedSignIn {
+impl StateEntry for SavedSignIn {
     type Key = String;
+    const FILE: &str = "sign-ins.md";
+    const HEADING: &str = "# Sessions of the dashboard
 
-    fn read(tokens: &[Token]) -> Option<Result<Self, EntryError>> {
-        let codes = tokens.iter().filter_map(|token| match token {
-            Token::Code(text) => Some(text.as_str()),
-            Token::Word(_) => None,
-        });
-        let [user, name, channel, since, digest] = codes.collect::<Vec<_>>()[..] else {
-            return Some(Err(EntryError::Parts(
-                "a session has a user, a name, a channel, a time and a SHA-256",
-            )));
-        };
-        Some(read((user, name, channel), since, digest))
-    }
+The people who are signed in, the channel in which each asked for the link, and the time. Removing a line while the gateway is stopped
+signs that person out on that device.
+
+";
 
     fn key(&self) -> String {
         self.digest.clone()
@@ -90,36 +58,19 @@ impl LedgerEntry for SavedSignIn {
 
     fn write(&self) -> String {
         let Self { digest, user, name, channel, since } = self;
-        format!(
-            "{} ({}) from {} since {}, SHA-256 {}",
-            code(&user.to_string()),
-            code(name),
-            code(&channel.to_string()),
-            code(&since.to_string()),
-            code(digest)
-        )
+        FORM.write(&[user, name, channel, since, digest])
     }
-}
 
-fn read(
-    (user, name, channel): (&str, &str, &str),
-    since: &str,
-    digest: &str,
-) -> Result<SavedSignIn, EntryError> {
-    if digest.len() != 64 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Err(EntryError::Parts("it does not end with a SHA-256 (64 hexadecimal digits)"));
+    fn parse(tokens: &[Token]) -> Result<Self, EntryError> {
+        let [user, name, channel, since, digest] = FORM.values(tokens)?;
+        Ok(Self {
+            digest: read_sha256(digest)?,
+            user: user.parse_quoted("a Discord id")?,
+            name: name.read()?,
+            channel: channel.parse_quoted("a Discord id")?,
+            since: since.parse_quoted("a time")?,
+        })
     }
-    Ok(SavedSignIn {
-        digest: digest.to_ascii_lowercase(),
-        user: id(user)?,
-        name: name.to_owned(),
-        channel: id(channel)?,
-        since: since.parse().map_err(|_| EntryError::value(since, "a time"))?,
-    })
-}
-
-fn id<T: FromStr>(text: &str) -> Result<T, EntryError> {
-    text.parse().map_err(|_| EntryError::value(text, "a Discord id"))
 }
 
 #[cfg(test)]
@@ -128,10 +79,12 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test]
-    async fn sessions_survive_a_restart_in_a_private_file() {
+    #[test]
+    fn sessions_survive_a_restart_in_a_private_file() {
         let folder = tempfile::tempdir().unwrap();
-        let open = async || Workspace::open(folder.path()).await.unwrap().sign_ins().await.unwrap();
+        let state = folder.path().join("state");
+        std::fs::create_dir(&state).unwrap();
+        let open = || StateFile::<SavedSignIn>::open(&state).unwrap();
         let session = |number: u64| SavedSignIn {
             digest: format!("{number:064x}"),
             user: UserId::discord(number),
@@ -139,21 +92,21 @@ mod tests {
             channel: ChannelId::discord(9),
             since: Timestamp::UNIX_EPOCH,
         };
-        let kept = open().await;
-        kept.save(|| vec![session(1), session(2)]).unwrap();
-        let path = folder.path().join("state/sign-ins.md");
+        let kept = open();
+        kept.replace(|| vec![session(1), session(2)]).unwrap();
+        let path = state.join("sign-ins.md");
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(open().await.all(), [session(1), session(2)]);
-        kept.save(|| vec![session(2)]).unwrap();
-        assert_eq!(open().await.all(), [session(2)]);
+        assert_eq!(open().all(), [session(1), session(2)]);
+        kept.replace(|| vec![session(2)]).unwrap();
+        assert_eq!(open().all(), [session(2)]);
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.contains("- `2` (") && text.contains("from `9` since"), "{text}");
         std::fs::write(&path, text.replace("`9`", "`discord:9`").replace("`2`", "`discord:2`"))
             .unwrap();
-        assert_eq!(open().await.all(), [session(2)]);
+        assert_eq!(open().all(), [session(2)]);
         std::fs::write(&path, text.replace("`2` (", "`slack:2` (")).unwrap();
-        assert_eq!(open().await.all(), [], "an unknown platform signs nobody in");
+        assert_eq!(open().all(), [], "an unknown platform signs nobody in");
         std::fs::write(&path, text.replace("`9` since", "`console` since")).unwrap();
-        assert_eq!(open().await.all(), [], "an invalid line signs nobody in");
+        assert_eq!(open().all(), [], "an invalid line signs nobody in");
     }
 }

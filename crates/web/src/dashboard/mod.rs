@@ -82,7 +82,7 @@ use aetheel_model::access::{LanePermissions, SignInRequest};
 use aetheel_model::event::{Lane, NewEvent};
 use aetheel_model::id::{ChannelId, MessageId, UserId};
 use aetheel_runtime::supervisor;
-use aetheel_store::workspace::{AuditReader, Shares, SignIns};
+use aetheel_store::workspace::{AuditReader, SavedSignIn, Shares, StateFile};
 
 /// The largest number of simultaneous connections.
 const CONNECTIONS: usize = 256;
@@ -258,7 +258,7 @@ impl DashboardListener {
         dispatcher: &Dispatcher,
         house: Arc<dyn DashboardApi>,
         health: Arc<dyn HealthSource>,
-        (sign_ins, sharing): (SignIns, bool),
+        (sign_ins, sharing): (StateFile<SavedSignIn>, bool),
     ) -> Dashboard {
         let shared = Arc::new(DashboardState {
             services: DashboardServices::of(dispatcher),

@@ -19,7 +19,7 @@ use super::secret::{Digest, digest, secret};
 use aetheel_model::access::SignInRequest;
 use aetheel_model::id::UserId;
 use aetheel_model::plain::with_causes;
-use aetheel_store::workspace::{SavedSignIn, SignIns};
+use aetheel_store::workspace::{SavedSignIn, StateFile};
 
 /// Lifetime of a link.
 const LINK_AGE: Duration = Duration::from_secs(5 * 60);
@@ -122,12 +122,12 @@ struct SessionTable {
 pub(super) struct Sessions {
     known: Arc<Mutex<SessionTable>>,
     /// The file for sessions; `None` in tests.
-    file: Option<SignIns>,
+    file: Option<StateFile<SavedSignIn>>,
 }
 
 impl Sessions {
     /// Restores the saved sessions that have not expired.
-    pub(super) fn open(file: SignIns, now: Instant, clock: Timestamp) -> Self {
+    pub(super) fn open(file: StateFile<SavedSignIn>, now: Instant, clock: Timestamp) -> Self {
         let restored = file.all().into_iter().filter_map(|saved| {
             let digest = Digest::parse(&saved.digest)?;
             // If the clock was set back, the age is negative; sessions must not last longer then.
@@ -147,7 +147,7 @@ impl Sessions {
         let Some(file) = self.file.clone() else { return };
         let known = Arc::clone(&self.known);
         tokio::task::spawn_blocking(move || {
-            if let Err(error) = file.save(|| known.lock().to_sign_ins()) {
+            if let Err(error) = file.replace(|| known.lock().to_sign_ins()) {
                 let error = with_causes(&error);
                 tracing::error!(
                     "{error}; a restart may sign users out, or restore sessions that they ended"

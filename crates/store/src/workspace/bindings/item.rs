@@ -1,13 +1,14 @@
 use std::collections::BTreeMap;
 
-use crate::workspace::ledger::{EntryError, LedgerEntry, Token, code};
 use aetheel_model::agent::SessionId;
+use crate::workspace::handover::LaneEntry;
+use crate::workspace::state_file::{EntryError, LineForm, StateEntry, Token, code};
 use aetheel_model::event::Lane;
 
 /// A line of `state/sessions.md`: the binding of a lane to a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::workspace) struct SavedBinding {
-    pub(super) lane: Lane,
+    pub(in crate::workspace) lane: Lane,
     pub(super) backend: String,
     pub(super) current: bool,
     /// Whether its session stayed on another machine and it has had no other session since.
@@ -38,33 +39,60 @@ impl SavedBinding {
         self.fork = false;
     }
 
+    /// Saves a setting, or with `None` forgets it.
+    pub(super) fn set(&mut self, name: String, value: Option<String>) {
+        match value {
+            Some(value) => drop(self.settings.insert(name, value)),
+            None => drop(self.settings.remove(&name)),
+        }
+    }
+
     /// Returns whether the binding contains anything that must be saved.
     pub(super) fn is_worth_keeping(&self) -> bool {
         self.current || self.moved || self.session.is_some() || !self.settings.is_empty()
     }
 }
 
-impl LedgerEntry for SavedBinding {
-    type Key = (Lane, String);
-
-    fn read(tokens: &[Token]) -> Option<Result<Self, EntryError>> {
-        Some(read(tokens))
+impl LaneEntry for SavedBinding {
+    fn lane(&self) -> &Lane {
+        &self.lane
     }
+
+    /// Returns the binding without its session, which stays on the machine that had it. It only
+    /// records that there was one.
+    fn arrive(self) -> Option<Self> {
+        let moved = self.moved || self.session.is_some();
+        Some(Self { moved, session: None, fork: false, ..self }).filter(|it| !it.lane.is_local())
+    }
+}
+
+const FORM: LineForm = LineForm::new(
+    "{} with {}",
+    "expected: `lane` with `backend` (current): session `id`, and settings as name `value`",
+);
+
+impl StateEntry for SavedBinding {
+    type Key = (Lane, String);
+    const FILE: &str = "sessions.md";
+    const HEADING: &str = "# Sessions
+
+The conversation that each lane continues, one line for each lane and backend. Aetheel reads this file again whenever it changes:
+remove `session` and its id to begin a new conversation, or a whole line to forget its settings too.
+
+";
 
     fn key(&self) -> Self::Key {
         (self.lane.clone(), self.backend.clone())
     }
 
     fn write(&self) -> String {
-        let mut line = format!("{} with {}", code(&self.lane.to_string()), code(&self.backend));
-        if self.current {
-            line.push_str(" (current)");
-        }
-        if self.moved {
-            line.push_str(" (moved)");
-        }
-        if self.fork {
-            line.push_str(" (fork)");
+        let Self { lane, backend, current, moved, fork, .. } = self;
+        let mut line = FORM.write(&[lane, backend]);
+        for (_, mark) in [(current, " (current)"), (moved, " (moved)"), (fork, " (fork)")]
+            .iter()
+            .filter(|(is_set, _)| **is_set)
+        {
+            line.push_str(mark);
         }
         let session = self.session.as_ref().map(|session| ("session", session.as_str()));
         let settings = self.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
@@ -74,52 +102,39 @@ impl LedgerEntry for SavedBinding {
         }
         line
     }
-}
 
-fn read(tokens: &[Token]) -> Result<SavedBinding, EntryError> {
-    let form = || {
-        EntryError::Parts(
-            "expected: `lane` with `backend` (current): session `id`, and settings as name `value`",
-        )
-    };
-    let mut tokens = tokens.iter().peekable();
-    let Some(Token::Code(lane)) = tokens.next() else { return Err(form()) };
-    let lane: Lane = lane.parse()?;
-    tokens.next_if(|token| **token == Token::Word("with".to_owned()));
-    let Some(Token::Code(backend)) = tokens.next() else { return Err(form()) };
-    let mut item = SavedBinding::new(&lane, backend);
-    while let Some(token) = tokens.next() {
-        match (token, tokens.peek()) {
-            (Token::Word(word), _) if word == "current" => item.current = true,
-            // With a value after it, the word is the name of a setting.
-            (Token::Word(word), next)
-                if word == "moved" && !matches!(next, Some(Token::Code(_))) =>
-            {
-                item.moved = true;
-            }
-            (Token::Word(word), next)
-                if word == "fork" && !matches!(next, Some(Token::Code(_))) =>
-            {
-                item.fork = true;
-            }
-            (Token::Word(name), Some(Token::Code(value))) => {
-                tokens.next();
-                if name == "session" {
-                    item.session =
-                        Some(SessionId::new(value).map_err(EntryError::invalid_session)?);
-                } else if is_setting(name) {
-                    item.settings.insert(name.clone(), value.clone());
-                } else {
-                    return Err(EntryError::value(name, "the name of a setting"));
+    fn parse(tokens: &[Token]) -> Result<Self, EntryError> {
+        let mut tokens = tokens.iter().peekable();
+        let lane = tokens.next().ok_or_else(|| FORM.fault())?.read()?;
+        tokens.next_if(|token| **token == Token::Word("with".to_owned()));
+        let Some(Token::Code(backend)) = tokens.next() else { return Err(FORM.fault()) };
+        let mut item = SavedBinding::new(&lane, backend);
+        while let Some(token) = tokens.next() {
+            match (token, tokens.peek()) {
+                (Token::Word(word), _) if word == "current" => item.current = true,
+                (Token::Word(name), Some(value @ Token::Code(_))) => {
+                    if name == "session" {
+                        item.session = Some(value.read()?);
+                    } else if is_setting(name) {
+                        item.settings.insert(name.clone(), value.read()?);
+                    } else {
+                        return Err(EntryError::value(name, "the name of a setting"));
+                    }
+                    tokens.next();
                 }
+                // With a value after it, the word is the name of a setting.
+                (Token::Word(word), _) if word == "moved" => item.moved = true,
+                (Token::Word(word), _) if word == "fork" => item.fork = true,
+                (Token::Word(name), _) => return Err(EntryError::ValueMissing(name.clone())),
+                (Token::Code(value), _) => return Err(EntryError::NameMissing(value.clone())),
             }
-            (Token::Word(name), _) => {
-                return Err(EntryError::ValueMissing(name.clone()));
-            }
-            (Token::Code(value), _) => return Err(EntryError::NameMissing(value.clone())),
         }
+        Ok(item)
     }
-    Ok(item)
+
+    fn trim(entries: &mut BTreeMap<Self::Key, Self>) {
+        entries.retain(|_, item| item.is_worth_keeping());
+    }
 }
 
 pub(super) fn is_setting(name: &str) -> bool {

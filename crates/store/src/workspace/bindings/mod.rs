@@ -8,19 +8,22 @@ use std::sync::Arc;
 
 pub(super) use item::SavedBinding;
 use item::is_setting;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
-use super::ledger::{LedgerEntry as _, LedgerFile, line_of, parse_entries};
-use super::{FileError, blocking};
+use super::FileError;
+use super::state_file::{EntryError, EntryValue, StateEntry as _, StateFile, Token};
 use aetheel_model::agent::{InvalidSessionId, SessionId};
-use aetheel_model::event::{Lane, LaneFilter};
+use aetheel_model::event::Lane;
 
-const HEADING: &str = "# Sessions
+impl EntryValue for SessionId {
+    fn to_text(&self) -> String {
+        self.as_str().to_owned()
+    }
 
-The conversation that each lane continues, one line for each lane and backend. Aetheel reads this file again whenever it changes:
-remove `session` and its id to begin a new conversation, or a whole line to forget its settings too.
-
-";
+    fn read(token: &Token) -> Result<Self, EntryError> {
+        Self::new(token.text()).map_err(|error| EntryError::InvalidSession(Box::new(error)))
+    }
+}
 
 /// The reason why a binding was not saved.
 #[derive(Debug, thiserror::Error)]
@@ -61,24 +64,25 @@ pub struct Binding {
 ///
 /// Every call first reads the file again if somebody changed it.
 #[derive(Clone, Debug)]
-pub struct Bindings(Arc<Mutex<BindingsState>>);
-
-#[derive(Debug)]
-struct BindingsState {
-    ledger: LedgerFile<SavedBinding>,
-    epochs: HashMap<Lane, u64>,
+pub struct Bindings {
+    file: StateFile<SavedBinding>,
+    /// Locked only while the file is locked.
+    epochs: Arc<Mutex<HashMap<Lane, u64>>>,
 }
 
-impl BindingsState {
-    /// Returns the entries of a lane with any backend.
-    fn of(&self, lane: &Lane) -> impl Iterator<Item = &SavedBinding> {
-        let first = (lane.clone(), String::new());
-        self.ledger
-            .entries
-            .range(first..)
-            .map(|(_, item)| item)
-            .take_while(move |item| item.lane == *lane)
-    }
+/// The entries of the file.
+type SavedBindings = BTreeMap<(Lane, String), SavedBinding>;
+
+/// Returns the entries of a lane with any backend.
+fn of_lane<'a>(all: &'a SavedBindings, lane: &Lane) -> impl Iterator<Item = &'a SavedBinding> {
+    let first = (lane.clone(), String::new());
+    all.range(first..).map(|(_, item)| item).take_while(move |item| item.lane == *lane)
+}
+
+/// Returns the entry of a lane and backend, which is added if it is missing.
+fn entry<'a>(all: &'a mut SavedBindings, lane: &Lane, backend: &str) -> &'a mut SavedBinding {
+    let key = (lane.clone(), backend.to_owned());
+    all.entry(key).or_insert_with(|| SavedBinding::new(lane, backend))
 }
 
 impl Bindings {
@@ -86,61 +90,67 @@ impl Bindings {
     ///
     /// # Errors
     /// [`FileError`] if the file cannot be read.
-    pub(super) fn open(path: &Path) -> Result<Self, FileError> {
-        let state =
-            BindingsState { ledger: LedgerFile::open(path, HEADING)?, epochs: HashMap::new() };
-        Ok(Self(Arc::new(Mutex::new(state))))
+    pub(super) fn open(state: &Path) -> Result<Self, FileError> {
+        Ok(Self { file: StateFile::open(state)?, epochs: Arc::default() })
+    }
+
+    pub(super) fn file(&self) -> &StateFile<SavedBinding> {
+        &self.file
     }
 
     /// Returns the binding of a lane to a backend. It is empty if the file has no line about it.
     pub async fn get(&self, lane: &Lane, backend: &str) -> Binding {
-        let key = (lane.clone(), backend.to_owned());
-        self.read(move |state| {
-            let epoch = state.epochs.get(&key.0).copied().unwrap_or(0);
-            match state.ledger.entries.get(&key).cloned() {
-                Some(SavedBinding { session, fork, settings, moved, .. }) => {
-                    Binding { session, fork, settings, epoch, moved, unreadable: false }
+        let (key, epochs) = ((lane.clone(), backend.to_owned()), Arc::clone(&self.epochs));
+        self.file
+            .look(move |file| {
+                let epoch = epochs.lock().get(&key.0).copied().unwrap_or(0);
+                match file.entries.get(&key).cloned() {
+                    Some(SavedBinding { session, fork, settings, moved, .. }) => {
+                        Binding { session, fork, settings, epoch, moved, unreadable: false }
+                    }
+                    None => {
+                        let unreadable =
+                            file.has_unreadable_line_with(&[&key.0.to_string(), &key.1]);
+                        Binding { epoch, unreadable, ..Binding::default() }
+                    }
                 }
-                None => {
-                    let unreadable =
-                        state.ledger.has_unreadable_line_with(&[&key.0.to_string(), &key.1]);
-                    Binding { epoch, unreadable, ..Binding::default() }
-                }
-            }
-        })
-        .await
+            })
+            .await
     }
 
     /// Returns the backend chosen for a lane, or `None` if the operator's default applies.
     pub async fn active_backend(&self, lane: &Lane) -> Option<String> {
         let lane = lane.clone();
-        self.read(move |state| {
-            state.of(&lane).find(|item| item.current).map(|item| item.backend.clone())
-        })
-        .await
+        self.file
+            .look(move |file| {
+                let mut current = of_lane(&file.entries, &lane).filter(|item| item.current);
+                current.next().map(|item| item.backend.clone())
+            })
+            .await
     }
 
     /// Returns whether the file has a line about a lane.
     pub async fn has_lane(&self, lane: &Lane) -> bool {
         let lane = lane.clone();
-        self.read(move |state| state.of(&lane).next().is_some()).await
+        self.file.look(move |file| of_lane(&file.entries, &lane).next().is_some()).await
     }
 
     /// Returns the lanes that the file has lines about.
     pub async fn lanes(&self) -> Vec<Lane> {
-        self.read(|state| {
-            let mut lanes: Vec<Lane> =
-                state.ledger.entries.values().map(|item| item.lane.clone()).collect();
-            lanes.dedup();
-            lanes
-        })
-        .await
+        self.file
+            .look(|file| {
+                let mut lanes: Vec<Lane> =
+                    file.entries.values().map(|item| item.lane.clone()).collect();
+                lanes.dedup();
+                lanes
+            })
+            .await
     }
 
     /// Returns the lines that could not be read when the file was last read, each with its number.
     /// They stay in the file.
     pub async fn warnings(&self) -> Vec<String> {
-        self.read(|state| state.ledger.warnings.clone()).await
+        self.file.look(|file| file.warnings.clone()).await
     }
 
     /// Binds a lane and backend to a session, or with `None` forgets the present one.
@@ -194,11 +204,7 @@ impl Bindings {
             return Err(BindingsError::InvalidSetting(name.to_owned()));
         }
         let name = name.to_owned();
-        self.change(lane, backend, move |_, item| match value {
-            Some(value) => drop(item.settings.insert(name, value)),
-            None => drop(item.settings.remove(&name)),
-        })
-        .await
+        self.change(lane, backend, move |_, item| item.set(name, value)).await
     }
 
     /// Chooses the backend of a lane. Its sessions and settings with other backends stay.
@@ -207,13 +213,9 @@ impl Bindings {
     /// [`BindingsError::File`] if the file cannot be read or written.
     pub async fn set_backend(&self, lane: &Lane, backend: &str) -> Result<(), BindingsError> {
         let (lane, backend) = (lane.clone(), backend.to_owned());
-        self.write(move |state| {
-            state
-                .ledger
-                .entries
-                .entry((lane.clone(), backend.clone()))
-                .or_insert_with(|| SavedBinding::new(&lane, &backend));
-            for item in state.ledger.entries.values_mut().filter(|item| item.lane == lane) {
+        self.write(move |all| {
+            entry(all, &lane, &backend);
+            for item in all.values_mut().filter(|item| item.lane == lane) {
                 item.current = item.backend == backend;
             }
         })
@@ -227,13 +229,8 @@ impl Bindings {
     /// [`BindingsError::File`] if the file cannot be read or written.
     pub async fn unset_backend(&self, lane: &Lane) -> Result<(), BindingsError> {
         let lane = lane.clone();
-        self.write(move |state| {
-            state
-                .ledger
-                .entries
-                .values_mut()
-                .filter(|item| item.lane == lane)
-                .for_each(|item| item.current = false)
+        self.write(move |all| {
+            all.values_mut().filter(|item| item.lane == lane).for_each(|item| item.current = false);
         })
         .await
     }
@@ -255,19 +252,13 @@ impl Bindings {
             return Err(BindingsError::InvalidSetting(name.to_owned()));
         }
         let (lane, backend, name) = (lane.clone(), backend.to_owned(), name.to_owned());
-        self.write(move |state| {
-            *state.epochs.entry(lane.clone()).or_default() += 1;
-            let item = state
-                .ledger
-                .entries
-                .entry((lane.clone(), backend.clone()))
-                .or_insert_with(|| SavedBinding::new(&lane, &backend));
+        let epochs = Arc::clone(&self.epochs);
+        self.write(move |all| {
+            *epochs.lock().entry(lane.clone()).or_default() += 1;
+            let item = entry(all, &lane, &backend);
             item.bind(Some(session));
             item.fork = fork;
-            match value {
-                Some(value) => drop(item.settings.insert(name, value)),
-                None => drop(item.settings.remove(&name)),
-            }
+            item.set(name, value);
         })
         .await
     }
@@ -275,15 +266,13 @@ impl Bindings {
     /// Returns the sessions that other lanes have with a backend.
     pub async fn sessions_of_other_lanes(&self, lane: &Lane, backend: &str) -> Vec<SessionId> {
         let (lane, backend) = (lane.clone(), backend.to_owned());
-        self.read(move |state| {
-            let others = state
-                .ledger
-                .entries
-                .values()
-                .filter(|item| item.lane != lane && item.backend == backend);
-            others.filter_map(|item| item.session.clone()).collect()
-        })
-        .await
+        self.file
+            .look(move |file| {
+                let all = file.entries.values();
+                let others = all.filter(|item| item.lane != lane && item.backend == backend);
+                others.filter_map(|item| item.session.clone()).collect()
+            })
+            .await
     }
 
     /// Forgets the sessions of a lane with all backends, also for running turns. Its settings stay.
@@ -292,10 +281,10 @@ impl Bindings {
     /// # Errors
     /// [`BindingsError::File`] if the file cannot be read or written.
     pub async fn reset(&self, lane: &Lane) -> Result<bool, BindingsError> {
-        let lane = lane.clone();
-        self.write(move |state| {
-            *state.epochs.entry(lane.clone()).or_default() += 1;
-            let items = state.ledger.entries.values_mut().filter(|item| item.lane == lane);
+        let (lane, epochs) = (lane.clone(), Arc::clone(&self.epochs));
+        self.write(move |all| {
+            *epochs.lock().entry(lane.clone()).or_default() += 1;
+            let items = all.values_mut().filter(|item| item.lane == lane);
             // After a reset, it no longer matters that a session stayed on another machine.
             let forget = |item: &mut SavedBinding| {
                 let moved = std::mem::take(&mut item.moved);
@@ -306,105 +295,37 @@ impl Bindings {
         .await
     }
 
-    /// Returns the lines about some lanes.
-    pub(super) async fn lines_of(&self, lanes: LaneFilter) -> String {
-        self.read(move |state| {
-            let of = state.ledger.entries.values().filter(|item| lanes(&item.lane));
-            of.map(line_of).collect()
-        })
-        .await
-    }
-
-    /// Forgets everything about some lanes.
-    pub(super) async fn forget_all(&self, lanes: LaneFilter) -> Result<(), BindingsError> {
-        self.write(move |state| state.ledger.entries.retain(|_, item| !lanes(&item.lane))).await
-    }
-
-    /// Imports lines of another machine, except those about a lane and backend that are known here.
-    /// Their sessions stay on that machine; the binding only records that there was one.
-    pub(super) async fn import(&self, lines: &str) -> Result<(), BindingsError> {
-        let items: Vec<SavedBinding> = parse_entries(lines);
-        self.write(move |state| {
-            for item in items.into_iter().filter(|item| !item.lane.is_local()) {
-                let item = SavedBinding {
-                    moved: item.moved || item.session.is_some(),
-                    session: None,
-                    fork: false,
-                    ..item
-                };
-                state.ledger.entries.entry(item.key()).or_insert(item);
-            }
-        })
-        .await
-    }
-
-    async fn read<T: Send + 'static>(
-        &self,
-        look: impl FnOnce(&BindingsState) -> T + Send + 'static,
-    ) -> T {
-        let bindings = self.clone();
-        blocking(move || {
-            let mut state = bindings.lock();
-            if let Err(error) = state.ledger.refresh() {
-                tracing::warn!(error = %error.source, "{error}; the content that was read last stays in force");
-            }
-            look(&state)
-        })
-        .await
-    }
-
+    /// Changes the entry of a lane and backend, given the lane's epoch.
     async fn change<T: Send + 'static>(
         &self,
         lane: &Lane,
         backend: &str,
         change: impl FnOnce(u64, &mut SavedBinding) -> T + Send + 'static,
     ) -> Result<T, BindingsError> {
-        let key = (lane.clone(), backend.to_owned());
-        self.with(move |state| {
-            let epoch = state.epochs.get(&key.0).copied().unwrap_or(0);
-            let known = state.ledger.entries.get(&key);
-            let mut item = known.cloned().unwrap_or_else(|| SavedBinding::new(&key.0, &key.1));
-            let is_known = known.is_some();
-            let answer = change(epoch, &mut item);
-            if item.is_worth_keeping() {
-                state.ledger.put(item)?;
-            } else if is_known {
-                state.ledger.entries.remove(&key);
-                state.ledger.save()?;
-            }
-            Ok(answer)
-        })
-        .await
+        let (lane, backend, epochs) = (lane.clone(), backend.to_owned(), Arc::clone(&self.epochs));
+        self.file
+            .write(move |file| {
+                let epoch = epochs.lock().get(&lane).copied().unwrap_or(0);
+                let known = file.entries.get(&(lane.clone(), backend.clone())).cloned();
+                let is_known = known.is_some();
+                let mut item = known.unwrap_or_else(|| SavedBinding::new(&lane, &backend));
+                let answer = change(epoch, &mut item);
+                if item.is_worth_keeping() {
+                    file.put(item)?;
+                } else if is_known {
+                    file.entries.remove(&item.key());
+                    file.save()?;
+                }
+                Ok(answer)
+            })
+            .await
     }
 
     async fn write<T: Send + 'static>(
         &self,
-        change: impl FnOnce(&mut BindingsState) -> T + Send + 'static,
+        change: impl FnOnce(&mut SavedBindings) -> T + Send + 'static,
     ) -> Result<T, BindingsError> {
-        self.with(move |state| {
-            let answer = change(state);
-            state.ledger.entries.retain(|_, item| item.is_worth_keeping());
-            state.ledger.save()?;
-            Ok(answer)
-        })
-        .await
-    }
-
-    async fn with<T: Send + 'static>(
-        &self,
-        change: impl FnOnce(&mut BindingsState) -> Result<T, BindingsError> + Send + 'static,
-    ) -> Result<T, BindingsError> {
-        let bindings = self.clone();
-        blocking(move || {
-            let mut state = bindings.lock();
-            state.ledger.refresh()?;
-            change(&mut state)
-        })
-        .await
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BindingsState> {
-        self.0.lock()
+        Ok(self.file.change(change).await?)
     }
 }
 

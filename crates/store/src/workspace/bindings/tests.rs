@@ -18,7 +18,7 @@ fn fixture(text: Option<&str>) -> Fixture {
     if let Some(text) = text {
         fs::write(&path, text).unwrap();
     }
-    let bindings = Bindings::open(&path).unwrap();
+    let bindings = Bindings::open(folder.path()).unwrap();
     Fixture { _folder: folder, path, bindings }
 }
 
@@ -29,7 +29,7 @@ impl Fixture {
 
     /// Opens the file as a program that starts now would.
     fn restarted(&self) -> Bindings {
-        Bindings::open(&self.path).unwrap()
+        Bindings::open(self.path.parent().unwrap()).unwrap()
     }
 
     async fn session(&self, lane: &Lane, backend: &str) -> Option<String> {
@@ -215,13 +215,16 @@ async fn all_concurrent_changes_are_saved() {
 async fn a_change_that_cannot_be_written_stays_in_force_and_is_written_later() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state").join("sessions.md");
-    let bindings = Bindings::open(&path).unwrap();
+    let bindings = Bindings::open(path.parent().unwrap()).unwrap();
     let error = bindings.set_session(&LANE, "claude", id("abc")).await.unwrap_err();
     assert!(error.to_string().contains("sessions.md"), "{error}");
     assert_eq!(bindings.get(&LANE, "claude").await.session, id("abc"));
     fs::create_dir(path.parent().unwrap()).unwrap();
     bindings.set_session(&Lane::Channel(ChannelId::discord(8)), "claude", id("def")).await.unwrap();
-    assert_eq!(Bindings::open(&path).unwrap().get(&LANE, "claude").await.session, id("abc"));
+    assert_eq!(
+        Bindings::open(path.parent().unwrap()).unwrap().get(&LANE, "claude").await.session,
+        id("abc")
+    );
 }
 
 #[tokio::test]
@@ -230,7 +233,7 @@ async fn a_linked_file_stays_a_link() {
     let (real, link) = (folder.path().join("real.md"), folder.path().join("sessions.md"));
     fs::write(&real, "").unwrap();
     std::os::unix::fs::symlink(&real, &link).unwrap();
-    Bindings::open(&link).unwrap().set_session(&LANE, "claude", id("abc")).await.unwrap();
+    Bindings::open(folder.path()).unwrap().set_session(&LANE, "claude", id("abc")).await.unwrap();
     assert!(
         fs::symlink_metadata(&link).unwrap().is_symlink()
             && fs::read_to_string(&real).unwrap().contains("abc")

@@ -11,15 +11,12 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::ledger::{EntryError, LedgerEntry, LedgerFile, Token, code};
-use super::{FileError, Workspace, blocking};
+use super::FileError;
+use super::blocking::blocking;
+use super::state_file::{EntryError, LedgerFile, LineForm, StateEntry, Token};
 
-const HEADING: &str = "# Webhooks
-
-Deliveries that were accepted, so that none is accepted twice. They are forgotten after a day. Remove a line to have its delivery
-accepted again.
-
-";
+const FORM: LineForm =
+    LineForm::new("{} {} at {}", "it does not have a webhook, an id, `at` and a time");
 
 /// How long a delivery is remembered, in milliseconds.
 const KNOWN_MS: i64 = 24 * 3_600_000;
@@ -60,7 +57,7 @@ struct KnownDeliveries {
 /// The name of the webhook and the id of the delivery.
 pub(super) type DeliveryKey = (String, String);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct WebhookDelivery {
     webhook: String,
     id: String,
@@ -85,22 +82,20 @@ pub struct DeliveryClaim {
     key: DeliveryKey,
 }
 
-impl Workspace {
-    /// Reads the accepted deliveries. Must be called only once, because two values would not know
-    /// of each other's deliveries.
+impl Deliveries {
+    /// Reads the accepted deliveries of a configuration folder. Must be called only once, because
+    /// two values would not know of each other's deliveries.
     ///
     /// # Errors
     /// [`FileError`] if the file cannot be read.
-    pub async fn deliveries(&self) -> Result<Deliveries, FileError> {
-        let path = self.inner.folder.join("state").join("webhooks.md");
-        blocking(move || Deliveries::open(&path, jiff::Timestamp::now().as_millisecond())).await
+    pub async fn open(folder: &Path) -> Result<Self, FileError> {
+        let path = folder.join("state").join(WebhookDelivery::FILE);
+        blocking(move || Self::open_at(&path, jiff::Timestamp::now().as_millisecond())).await
     }
-}
 
-impl Deliveries {
-    /// Reads the file; a missing file is empty. Blocks.
-    pub(super) fn open(path: &Path, now_ms: i64) -> Result<Self, FileError> {
-        let mut file = DeliveryFile { ledger: LedgerFile::open(path, HEADING)?, prune_at: 0 };
+    fn open_at(path: &Path, now_ms: i64) -> Result<Self, FileError> {
+        let ledger = LedgerFile::open(path, WebhookDelivery::HEADING)?;
+        let mut file = DeliveryFile { ledger, prune_at: 0 };
         file.prune(now_ms)?;
         let known = KnownDeliveries { taken: file.taken(), ..KnownDeliveries::default() };
         Ok(Self(Arc::new(DeliveriesInner { known: Mutex::new(known), file: Mutex::new(file) })))
@@ -221,34 +216,29 @@ impl DeliveryFile {
     }
 }
 
-impl LedgerEntry for WebhookDelivery {
+impl StateEntry for WebhookDelivery {
     type Key = DeliveryKey;
+    const FILE: &str = "webhooks.md";
+    const HEADING: &str = "# Webhooks
 
-    fn read(tokens: &[Token]) -> Option<Result<Self, EntryError>> {
-        let [Token::Code(webhook), rest @ ..] = tokens else { return None };
-        let read = match rest {
-            [Token::Code(id), Token::Word(at), Token::Code(time)] if at == "at" => {
-                let time: Result<jiff::Timestamp, _> = time.parse();
-                time.map(|time| Self {
-                    webhook: webhook.clone(),
-                    id: id.clone(),
-                    at_ms: time.as_millisecond(),
-                })
-                .map_err(EntryError::InvalidTime)
-            }
-            _ => Err(EntryError::Parts("it does not have a webhook, an id, `at` and a time")),
-        };
-        Some(read)
-    }
+Deliveries that were accepted, so that none is accepted twice. They are forgotten after a day. Remove a line to have its delivery
+accepted again.
+
+";
 
     fn key(&self) -> DeliveryKey {
         (self.webhook.clone(), self.id.clone())
     }
 
     fn write(&self) -> String {
-        let time =
-            jiff::Timestamp::from_millisecond(self.at_ms).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
-        format!("{} {} at `{time}`", code(&self.webhook), code(&self.id))
+        let time = jiff::Timestamp::from_millisecond(self.at_ms).unwrap_or_default();
+        FORM.write(&[&self.webhook, &self.id, &time])
+    }
+
+    fn parse(tokens: &[Token]) -> Result<Self, EntryError> {
+        let [webhook, id, time] = FORM.values(tokens)?;
+        let time: jiff::Timestamp = time.read()?;
+        Ok(Self { webhook: webhook.read()?, id: id.read()?, at_ms: time.as_millisecond() })
     }
 }
 

@@ -32,8 +32,9 @@ use self::record::{FinishedEvent, JournalMark, Record};
 use self::state::{JournalState, MAX_SEQUENCE};
 use self::store::LineFile;
 use self::writer::{JournalWriter, WriteJob};
-use super::{FileError, Workspace, blocking};
 use crate::disk::replace;
+use super::FileError;
+use super::blocking::blocking;
 use aetheel_model::event::{Event, Lane, Sequence};
 use aetheel_model::id::{ChannelId, MessageId};
 use aetheel_runtime::ordinary::read_ordinary;
@@ -63,22 +64,12 @@ impl PendingSave {
     }
 }
 
-impl Workspace {
-    /// Opens the journal as [`Workspace::journal`] does, at a Unix time in milliseconds.
-    ///
-    /// # Errors
-    /// [`FileError`] if it cannot be read or written.
-    pub async fn journal_at(&self, now_ms: i64) -> Result<Journal, FileError> {
-        Journal::open(self.inner.folder.join("state"), now_ms).await
-    }
-}
-
 impl Journal {
     /// Reads the file of an earlier process, compacts it and continues it.
     ///
     /// # Errors
     /// [`FileError`] if it cannot be read or written.
-    async fn open(folder: PathBuf, now_ms: i64) -> Result<Self, FileError> {
+    pub(super) async fn open(folder: PathBuf, now_ms: i64) -> Result<Self, FileError> {
         blocking(move || Self::begin(&folder.join("queue.md"), now_ms)).await
     }
 

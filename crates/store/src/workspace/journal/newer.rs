@@ -7,7 +7,7 @@
 use serde_json::Value;
 
 use super::checksum::{content_of, is_checked, with_checksum};
-use crate::workspace::ledger::{Token, code, parse_tokens};
+use crate::workspace::state_file::{Token, code, parse_tokens};
 use aetheel_model::event::{BLOCK_BITS, EventOrigin, Lane, Sequence};
 use aetheel_model::id::{ChannelId, MessageId};
 use aetheel_model::plain::short_line;

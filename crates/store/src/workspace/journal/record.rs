@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use super::checksum::{check, content_of, with_checksum};
 use super::newer::NewerEvent;
-use crate::workspace::ledger::{EntryError, Token, code, parse_tokens};
+use crate::workspace::state_file::{EntryError, Token, code, parse_tokens};
 use aetheel_model::event::{BLOCK_BITS, Event, EventOrigin, Sequence};
 use aetheel_model::id::{ChannelId, MessageId};
 

@@ -11,17 +11,15 @@ use std::path::Path;
 use aetheel_model::budget::BudgetGrant;
 use aetheel_model::claim::Claim;
 
-use super::super::baselines::SavedBaseline;
 use super::super::bindings::SavedBinding;
 use super::super::deliveries::WebhookDelivery;
 use super::super::discord_notes::DiscordNote;
-use super::super::ledger::{LedgerEntry, LedgerFile};
-use super::super::schedule_notes::ScheduleNote;
+use super::super::state_file::LedgerFile;
 use super::super::*;
 
 /// Reads and writes a copy of a file. Returns its entries and warnings, and the text that was
 /// written.
-fn reread<E: LedgerEntry + Debug>(text: &str, name: &str) -> (String, String) {
+fn reread<E: StateEntry + Debug>(text: &str, name: &str) -> (String, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join(name);
     fs::write(&path, text).expect("written");
@@ -34,7 +32,7 @@ fn reread<E: LedgerEntry + Debug>(text: &str, name: &str) -> (String, String) {
     (read, fs::read_to_string(&path).expect("read"))
 }
 
-fn check<E: LedgerEntry + Debug>(name: &str) {
+fn check<E: StateEntry + Debug>(name: &str) {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/state");
     let fixture = |folder: &str| fs::read_to_string(fixtures.join(folder).join(name));
     let (written, edited) = (fixture("written").expect(name), fixture("edited").expect(name));
@@ -62,7 +60,7 @@ fn state_files_of_earlier_versions_are_read_and_written_unchanged() {
     check::<MendingNote>("mending.md");
     check::<EndedRollout>("rollout-history.md");
     check::<RolloutNote>("rollouts.md");
-    check::<ScheduleNote>("schedules.md");
+    check::<ScheduleProgress>("schedules.md");
     check::<SavedBinding>("sessions.md");
     check::<TurnShare>("shares.md");
     check::<SavedSignIn>("sign-ins.md");

@@ -28,7 +28,7 @@ pub use self::line::{ANSWERED_LIMIT, ASKED_LIMIT, TurnLine, TurnStatus};
 pub(super) use self::line::{read_text, write_text};
 pub use self::sheet::CostSheet;
 use self::writer::TurnWriter;
-use super::{Workspace, blocking};
+use super::blocking::blocking;
 use aetheel_model::event::Lane;
 
 /// Maximum number of bytes that one search reads.
@@ -62,14 +62,6 @@ struct TurnsInner {
     /// The writer thread. The first line starts it.
     writer: OnceLock<TurnWriter>,
     readers: Arc<Semaphore>,
-}
-
-impl Workspace {
-    /// Returns the finished turns.
-    #[must_use]
-    pub fn turns(&self) -> FinishedTurns {
-        self.turns.clone()
-    }
 }
 
 impl FinishedTurns {
