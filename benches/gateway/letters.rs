@@ -3,7 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use aetheel_cluster::{Cluster, ClusterMessage, NodeOptions};
+use aetheel_cluster::{Cluster, NodeOptions};
+use aetheel_dispatch::ClusterMessage;
 
 use crate::postgres::Postgres;
 use crate::report::{figure, part, spread};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::cluster::{ClusterNode, LeaderOnly};
+use super::cluster::{ClusterNode, LeaderOnly, NodeParts};
 use super::core::Core;
 use super::gateway::Gateway;
 use super::health::HealthTargets;
@@ -218,15 +218,22 @@ impl Recovered {
     /// # Errors
     /// Returns the exit code if Discord rejects the bot or a signal arrives first.
     pub(super) async fn listen(mut self) -> Result<Gateway, u8> {
-        let (sharing, ends) = self.core.place.as_ref().map(ClusterNode::sharing).unzip();
+        let share = |node: &ClusterNode| EventSharing::new(node.mail(), node.leadership());
+        let (sharing, shared) = self.core.place.as_ref().map(share).unzip();
         let listening = match self.listen_to_discord(sharing).await {
             Ok(listening) => listening,
             Err(code) => return Err(self.core.abandon(code).await),
         };
         let Self { mut core, discord, backends, redactor, .. } = self;
-        if let (Some(place), Some(ends)) = (&mut core.place, ends) {
-            let agents = (Arc::clone(&backends), core.config.max_concurrent_queries);
-            place.serve(ends, &core.dispatcher, (&core.workspace, &discord), agents);
+        if let (Some(node), Some(shared)) = (&mut core.place, shared) {
+            discord.share_events(shared, core.workspace.clone());
+            node.serve(NodeParts {
+                dispatcher: &core.dispatcher,
+                workspace: &core.workspace,
+                chat: Arc::new(discord.clone()),
+                backends: Arc::clone(&backends),
+                slots: core.config.max_concurrent_queries,
+            });
         }
         core.webhooks.open().await;
         let rooms = dashboard::DashboardData {

@@ -29,7 +29,7 @@ async fn one_of_two_nodes_takes_over_a_dead_one_which_can_write_nothing_more() {
     lines.append("two\n").await.unwrap();
     ann.mirror().write("sessions.md", "# Sessions\n").await.unwrap();
     ann.mirror().write("discord.md", "").await.unwrap();
-    let threaded = aetheel_cluster::ClusterMessage {
+    let threaded = aetheel_dispatch::ClusterMessage {
         thread: Some(ChannelId::discord(12)),
         ..letter("channel:1", "in hand")
     };

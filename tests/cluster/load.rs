@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use aetheel_cluster::{Cluster, ClusterError, ClusterMessage, JournalLines};
+use aetheel_cluster::{Cluster, ClusterError, JournalLines};
+use aetheel_dispatch::ClusterMessage;
 
 use super::{TIMEOUT, declare_dead, letter, node, numbers, take_in};
 use crate::support::postgres::Postgres;

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use aetheel_cluster::{Cluster, ClusterError, ClusterMessage, Load};
+use aetheel_cluster::{Cluster, ClusterError, Load};
+use aetheel_dispatch::ClusterMessage;
 use aetheel_model::id::ChannelId;
 
 use super::{bodies, declare_dead, labelled, letter, node, node_of, numbers, pinned, receive};

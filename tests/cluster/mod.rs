@@ -10,9 +10,9 @@ mod turns;
 use std::time::Duration;
 
 use aetheel_cluster::{
-    Cluster, ClusterError, ClusterMessage, Handover, Inbox, JoinKind, LaneOwner, NodeOptions,
-    ReceivedMessage,
+    Cluster, ClusterError, Handover, Inbox, JoinKind, LaneOwner, NodeOptions, ReceivedMessage,
 };
+use aetheel_dispatch::ClusterMessage;
 use aetheel_model::id::ChannelId;
 
 use crate::support::link::{Link, Way};

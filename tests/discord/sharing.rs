@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aetheel_discord::{EventSharing, GatewayEvent, LoginHistory, Parent, Receipt, TimeLimits};
+use aetheel_dispatch::ClusterChat as _;
 use aetheel_model::event::Lane;
 use aetheel_model::id::ChannelId;
 use aetheel_model::id::MessageId;
@@ -283,7 +284,7 @@ async fn the_notice_that_a_message_waits_hides_no_earlier_message_of_the_channel
     first.discord.report_waiting(&event).await;
     local.wait_for_message(OTHER, |text| text.contains("waiting for my database")).await;
     // A position would be later than that of the node which has the channel.
-    let notes = first.discord.export_channels(|_| true).await;
+    let notes = first.discord.export_channels(&|_| true).await;
     assert!(!notes.contains(&OTHER.to_string()), "{notes}");
 }
 
@@ -401,18 +402,18 @@ async fn saved_positions_move_with_their_channels_and_missed_messages_are_read()
         local.mention(channel, ANN, &format!("before in {channel}"));
         first.event(&local, &format!("before in {channel}")).await;
     }
-    let theirs = |channel| channel == ChannelId::discord(CHANNEL);
+    let theirs = |channel: ChannelId| channel == ChannelId::discord(CHANNEL);
     local
         .wait_for("the saved position", |_| {
             first.home.state("discord.md").contains(&format!("`channel:{CROWD}`")).then_some(())
         })
         .await;
-    let lines = first.discord.export_channels(theirs).await;
+    let lines = first.discord.export_channels(&theirs).await;
     assert!(
         lines.contains(&format!("- `channel:{CHANNEL}` seen to `")) && lines.lines().count() == 1,
         "{lines}"
     );
-    first.discord.forget_channels(theirs).await.expect("saved");
+    first.discord.forget_channels(&theirs).await.expect("saved");
     assert_eq!(
         (first.home.last_seen(CHANNEL).await, first.home.last_seen(CROWD).await.is_some()),
         (None, true)
@@ -423,7 +424,7 @@ async fn saved_positions_move_with_their_channels_and_missed_messages_are_read()
     local.wait_for("the logout", |local| (local.connections() == 0).then_some(())).await;
     local.mention(CHANNEL, ANN, "on the way");
     for _ in 0..2 {
-        let channels = second.discord.import_channels(&lines, |_| true).await.expect("saved");
+        let channels = second.discord.import_channels(&lines, &|_| true).await.expect("saved");
         assert_eq!(channels, [ChannelId::discord(CHANNEL)]);
         assert!(second.home.state("discord.md").contains(&format!("`channel:{CHANNEL}` seen to")));
         second.discord.catch_up(channels);
@@ -441,7 +442,7 @@ async fn an_open_question_of_a_dead_node_is_closed_by_the_node_that_takes_over()
     let message = with_buttons_in(&local, CHANNEL).await;
     local.wait_for("the saved question", |_| first.home.is_noted(&question.id).then_some(())).await;
     let lines = first.home.state("discord.md");
-    second.discord.import_channels(&lines, |_| true).await.expect("saved");
+    second.discord.import_channels(&lines, &|_| true).await.expect("saved");
     local.wait_for("the buttons to be removed", |local| (!local.asks(message)).then_some(())).await;
     local
         .wait_for("the saved question to be removed", |_| {

@@ -68,7 +68,7 @@ pub use self::handover::Handover;
 pub use self::inspect::{DatabaseStatus, Skew, Tables};
 pub use self::journal::JournalLines;
 pub use self::lanes::{LaneOwner, LaneRow};
-pub use self::mail::{ClusterMessage, Inbox, ReceivedMessage};
+pub use self::mail::{Inbox, ReceivedMessage};
 use self::membership::Membership;
 pub use self::membership::{JoinKind, Load, Peers};
 pub use self::mirror::Mirror;

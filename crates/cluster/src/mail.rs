@@ -13,6 +13,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::{Cluster, ClusterError, ClusterState};
+use aetheel_dispatch::ClusterMessage;
 use aetheel_model::id::ChannelId;
 use aetheel_model::plain::hex;
 
@@ -24,23 +25,6 @@ const RETRY_DELAY: Duration = Duration::from_millis(250);
 const MAX_MESSAGES: i64 = 500;
 /// Longer keys are replaced by their beginning and a digest, because an index limits their length.
 const MAX_KEY_BYTES: usize = 512;
-
-/// A message for the node that has a lane.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClusterMessage {
-    /// Unique among the messages of the bot. A second message with the same key is dropped.
-    pub key: String,
-    /// The root of its lane.
-    pub root: String,
-    /// The thread of the lane that it is about, if any.
-    pub thread: Option<ChannelId>,
-    /// The type of its body.
-    pub kind: String,
-    /// The content, as JSON.
-    pub body: String,
-    /// The label that the lane's node should have.
-    pub label: Option<String>,
-}
 
 /// A message that was delivered to this node.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,8 +13,8 @@
 //! gateway thread: serenity → handler ─(GatewayEvent)─▶ router ─(in order)─▶ inbound ─▶ Dispatcher
 //!                                                        ├─(buttons)─▶ questions ─▶ Dispatcher
 //!                                                        └─(menus, commands)─▶ panel ─▶ Dispatcher
-//! several nodes:  serenity → handler ─(GatewayEvent)─▶ EventSharing::outgoing
-//!                                    EventSharing::incoming ─(GatewayEvent)─▶ router
+//! several nodes:  serenity → handler ─(GatewayEvent)─▶ poster ─(ClusterMessage)─▶ ClusterMail
+//!                 ClusterChat::receive ─(GatewayEvent)─▶ router
 //! other runtime:  Outlet::open → reply (one task per turn) ─▶ live (messages) ─▶ api → rest
 //! ```
 //!
@@ -40,9 +40,9 @@ pub use access::permissions::MissingPermissions;
 pub use bot::Discord;
 pub use bot::dashboard_notices::NoticeError;
 pub use bot::listener::GatewayListener;
-pub use connection::gateway_event::{GatewayEvent, Parent, RecentChannel};
+pub use connection::gateway_event::{GatewayEvent, Parent};
 pub use connection::receipt::Receipt;
-pub use connection::sharing::{EventSharing, LoginHistory};
+pub use connection::sharing::{EventSharing, LoginHistory, SharedEvents};
 pub use inbound::probes::ProbeSender;
 pub use panel::dashboard::{SignInService, TooManyLinks};
 pub use questions::OfferHandler;

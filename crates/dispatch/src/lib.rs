@@ -30,6 +30,7 @@
 //! |---|---|
 //! | [`outlet`] | the port to people: answers, questions, messages |
 //! | [`deps`] | the operator's settings and the dependencies of a dispatcher |
+//! | [`cluster`] | the ports between the nodes of a cluster and an adapter |
 //! | [`observers`] | observers of lanes and turns |
 //! | [`persistence`] | the saved progress of each event |
 //! | [`in_flight`] | deliveries in progress |
@@ -62,6 +63,7 @@
 mod budgets;
 mod channel;
 mod claims;
+mod cluster;
 mod collisions;
 mod commands;
 mod delegated;
@@ -101,6 +103,7 @@ pub use self::channel::projects::ProjectBinding;
 pub use self::channel::sessions::{Conversation, ConversationList, Conversations};
 pub use self::channel::settings::Settings;
 pub use self::claims::{ClaimAuthor, ClaimDesk, ClaimError, ClaimOrder, MachineClaim};
+pub use self::cluster::{ChannelFilter, ClusterChat, ClusterMail, ClusterMessage};
 pub use self::collisions::mutes::WarningMutes;
 pub use self::collisions::news::FileNeighbours;
 pub use self::commands::{

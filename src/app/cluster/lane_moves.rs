@@ -15,8 +15,7 @@ use tokio::sync::watch;
 
 use crate::startup::clustering::{DISCORD_FILE, StateFiles};
 use aetheel_cluster::{Cluster, ClusterError, Handover, LaneRow, Load};
-use aetheel_discord::{Discord, GatewayEvent};
-use aetheel_dispatch::{ImportedEvents, LaneTransfer, Observer, Settings};
+use aetheel_dispatch::{ClusterChat, ImportedEvents, LaneTransfer, Observer, Settings};
 use aetheel_model::event::{Lane, LaneFilter};
 use aetheel_model::plain::with_causes;
 use aetheel_runtime::figures;
@@ -39,7 +38,7 @@ pub(super) struct LaneMover {
     pub(super) observer: Observer,
     pub(super) settings: Settings,
     pub(super) workspace: Workspace,
-    pub(super) discord: Discord,
+    pub(super) chat: Arc<dyn ClusterChat>,
     pub(super) in_flight: InFlightMessages,
     /// Largest number of turns that run at the same time.
     pub(super) slots: usize,
@@ -62,7 +61,7 @@ impl LaneMover {
         let mut compared: Option<Instant> = None;
         loop {
             let peers = self.cluster.peers().borrow().clone();
-            self.discord.share_requests(peers.live_nodes);
+            self.chat.share_requests(peers.live_nodes);
             figures::set_cluster(
                 self.cluster.lease().remaining(),
                 peers.live_nodes,
@@ -154,13 +153,10 @@ impl LaneMover {
     /// Notifies the authors of messages for closed lanes.
     async fn report_closed_lanes(&mut self) {
         for (message, until) in patiently!(self.cluster.closed_messages()).unwrap_or_default() {
-            let event = serde_json::from_str::<GatewayEvent>(&message.body);
-            if self.notified.insert(message.number)
-                && let Ok(event) = event
-            {
-                let discord = self.discord.clone();
+            if self.notified.insert(message.number) {
+                let chat = Arc::clone(&self.chat);
                 supervisor::spawn_finite("notice of a closed channel", async move {
-                    discord.report_closed(&event, until).await;
+                    chat.report_closed(&message.body, until).await;
                 });
             }
         }
@@ -225,7 +221,7 @@ impl LaneMover {
         };
         let mut channels = Vec::new();
         for (_, body) in handover.files.iter().filter(|(name, _)| name == DISCORD_FILE) {
-            match self.discord.import_channels(body, handed).await {
+            match self.chat.import_channels(body, &handed).await {
                 Ok(more) => channels.extend(more),
                 Err(error) => return failed(error.to_string()),
             }
@@ -236,7 +232,7 @@ impl LaneMover {
         // The state files lack the messages that the other node accepted just before it died.
         let mut taken = self.transfer.accepted_messages();
         taken.retain(|(channel, _)| handed(*channel));
-        channels.extend(self.discord.mark_handled(&taken));
+        channels.extend(self.chat.mark_handled(&taken));
         // The handover is deleted next. If this node ends after that, its successor needs its files.
         let files = StateFiles::of(&self.cluster, self.workspace.folder());
         if !files.mirror_changes().await {
@@ -265,7 +261,7 @@ impl LaneMover {
         now.begin();
         // Reads the messages that people wrote while no node had these channels, before any new
         // message there is processed.
-        self.discord.catch_up(channels);
+        self.chat.catch_up(channels);
         self.cluster.release_lanes(&opened);
     }
 
@@ -283,7 +279,7 @@ impl LaneMover {
 
     fn is_idle(&self, row: &LaneRow) -> bool {
         self.transfer.is_idle_in(|lane| row.has(lane))
-            && self.discord.is_idle_in(|id| row.has(&Lane::Channel(id)))
+            && self.chat.is_idle_in(&|id| row.has(&Lane::Channel(id)))
     }
 
     /// Moves a lane to another node. Returns `false` if it stays here for now.
@@ -311,7 +307,7 @@ impl LaneMover {
     async fn export(&self, row: &LaneRow) -> (String, Vec<(String, String)>) {
         let theirs = filter_of(row);
         let mut files = self.workspace.state().export_lanes(Arc::clone(&theirs)).await;
-        let notes = self.discord.export_channels(|id| row.has(&Lane::Channel(id))).await;
+        let notes = self.chat.export_channels(&|id| row.has(&Lane::Channel(id))).await;
         files.push((DISCORD_FILE.to_owned(), notes));
         (self.transfer.export_lanes(&*theirs), files)
     }
@@ -319,7 +315,7 @@ impl LaneMover {
     /// Removes the local data of a lane that another node has.
     async fn forget(&self, row: &LaneRow) {
         let (theirs, lane) = (filter_of(row), row.root.as_str());
-        if let Err(error) = self.discord.forget_channels(|id| row.has(&Lane::Channel(id))).await {
+        if let Err(error) = self.chat.forget_channels(&|id| row.has(&Lane::Channel(id))).await {
             tracing::warn!(error = %with_causes(&error), lane, "cannot remove the notes of a moved channel from the state files");
         }
         self.transfer.forget_lanes(&*theirs).await;

@@ -6,14 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use super::mail::patiently;
 use crate::sources::RunningSchedules;
 use aetheel_cluster::{Cluster, Peers};
-use aetheel_discord::LoginHistory;
 use aetheel_model::plain::with_causes;
 use aetheel_runtime::ordinary::read_ordinary;
 use aetheel_runtime::supervisor;
@@ -78,20 +76,6 @@ async fn leadership_end(
             return Some(LeadershipEnd::Taken);
         }
         peers.changed().await.ok()?;
-    }
-}
-
-/// The record of the bot's logins, shared by all nodes.
-pub(super) struct SharedLogins(pub(super) Cluster);
-
-#[async_trait]
-impl LoginHistory for SharedLogins {
-    async fn logins(&self) -> Vec<i64> {
-        patiently!(self.0.logins()).unwrap_or_default()
-    }
-
-    async fn record_login(&self, at_ms: i64) {
-        patiently!(self.0.record_login(at_ms));
     }
 }
 

@@ -1,46 +1,34 @@
-//! Messages between nodes: sends each event from Discord to the node that has its channel, and
-//! receives the messages for this node's lanes.
+//! Receives the messages for this node's lanes, and acknowledges them.
 //!
 //! A message is acknowledged when its event is in the journal, refused, or ignored. A message
 //! without an acknowledgement is delivered again, to the node that has the lane by then. An event
 //! that is already in the journal is recognised by its key. A message for a lane that this version
 //! cannot read stays without an acknowledgement, so that a newer node processes it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::future::pending;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
-use tokio::task::JoinSet;
 
-use super::unposted::Unposted;
 use crate::startup::clustering::EVENT_MESSAGE;
-use aetheel_cluster::{Cluster, ClusterError, ClusterMessage, Inbox, ReceivedMessage};
-use aetheel_discord::{Discord, GatewayEvent, Receipt, RecentChannel};
-use aetheel_dispatch::{FileNeighbours, Intake, PromptRefusal};
+use aetheel_cluster::{Cluster, ClusterError, Inbox, ReceivedMessage};
+use aetheel_dispatch::{
+    ClusterChat, ClusterMail, ClusterMessage, FileNeighbours, Intake, PromptRefusal,
+};
 use aetheel_model::event::{Lane, NewEvent};
 use aetheel_model::id::ChannelId;
 use aetheel_runtime::supervisor;
-use aetheel_store::workspace::Workspace;
 
-/// Kind of a message that contains an event from Discord.
-const DISCORD_EVENT: &str = "discord";
 /// Kind of a message with news about the files of shared directories.
 pub(super) const FILE_NEWS: &str = "files";
-/// Most messages that one call of the database writes or acknowledges.
+/// Most messages that one call of the database acknowledges.
 const MAX_BATCH: usize = 256;
 /// Delay before the database is called again, or a full queue is tried again.
 const RETRY_DELAY: Duration = Duration::from_millis(250);
-/// Time for reading what people wrote in channels that no node has. Other messages wait meanwhile.
-const UNREAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time after [`UNREAD_TIMEOUT`] in which Discord still announces the guilds of the same login.
-const LOGIN_SPAN: Duration = Duration::from_secs(60);
-/// Largest number of entries of each cache of channels.
-const MAX_CACHED_CHANNELS: usize = 100_000;
-/// How long a channel is known to have no node before the database is asked again.
-const UNOWNED_CACHE_TIME: Duration = Duration::from_secs(10);
 
 /// Evaluates a call of the database, and repeats it while the database cannot be reached or refuses
 /// this node. Returns `None` if the database can never accept the values of the call.
@@ -79,191 +67,29 @@ pub(super) fn root_of(lane: &Lane) -> String {
     lane.to_string()
 }
 
-/// Sends events from Discord to the nodes that have their channels.
-pub(super) struct Poster {
-    cluster: Cluster,
-    discord: Discord,
-    workspace: Workspace,
-    /// Cached parent channel of each thread; a channel maps to itself.
-    roots: HashMap<ChannelId, ChannelId>,
-    /// Channels that some node has. A channel with a node always keeps one.
-    owned: HashSet<ChannelId>,
-    /// Channels without a node, each with the time of the lookup.
-    unowned: HashMap<ChannelId, Instant>,
-    unposted: Unposted,
-    /// The time until which messages in channels without a node are read after the last login.
-    unread_until: Option<Instant>,
-}
+/// The database of the cluster, as the adapter for the chat platform uses it.
+pub(super) struct NodeMail(pub(super) Cluster);
 
-impl Poster {
-    pub(super) fn new(
-        cluster: Cluster,
-        discord: Discord,
-        workspace: Workspace,
-        unposted: Unposted,
-    ) -> Self {
-        let (roots, owned, unowned) = (HashMap::new(), HashSet::new(), HashMap::new());
-        Self { cluster, discord, workspace, roots, owned, unowned, unposted, unread_until: None }
+#[async_trait]
+impl ClusterMail for NodeMail {
+    async fn post(&self, messages: &[ClusterMessage]) -> bool {
+        patiently!(self.0.post(messages)).is_some()
     }
 
-    /// Sends the events that arrive in `events` until its sender is dropped. An event is dropped
-    /// only if the database cannot store it; its author is then notified.
-    pub(super) async fn run(mut self, mut events: mpsc::UnboundedReceiver<GatewayEvent>) {
-        let mut batch = Vec::new();
-        while events.recv_many(&mut batch, MAX_BATCH).await > 0 {
-            let (mut messages, count) = (Vec::new(), batch.len());
-            for event in batch.drain(..) {
-                if let Some(channel) = event.channel() {
-                    messages.extend(self.message(event, channel).await);
-                } else if let Some(channels) = event.recent_channels() {
-                    messages.extend(self.unread(channels).await);
-                } else if let Ok(body) = serde_json::to_string(&event) {
-                    patiently!(self.cluster.broadcast(DISCORD_EVENT, &body));
-                }
-            }
-            if patiently!(self.cluster.post(&messages)).is_none() {
-                self.post_one_by_one(&messages).await;
-            }
-            self.unposted.posted(count);
-        }
+    async fn broadcast(&self, kind: &str, body: &str) {
+        patiently!(self.0.broadcast(kind, body));
     }
 
-    /// Makes the messages for what people wrote to the bot in channels that no node has. A leader
-    /// that ended may have received these messages while the database refused it. The node of any
-    /// other channel reads such messages itself. Takes at most [`UNREAD_TIMEOUT`] for all guilds of a
-    /// login.
-    async fn unread(&mut self, channels: Vec<RecentChannel>) -> Vec<ClusterMessage> {
-        let now = Instant::now();
-        let of_this_login = |until: &Instant| now < *until + LOGIN_SPAN;
-        let until = self.unread_until.filter(of_this_login).unwrap_or(now + UNREAD_TIMEOUT);
-        self.unread_until = Some(until);
-        if now >= until {
-            return Vec::new();
-        }
-        let (mut reads, mut events) = (JoinSet::new(), Vec::new());
-        let read_all = async {
-            for place in channels {
-                if self.is_unowned(place.root()).await {
-                    let settings = self.workspace.channels().await.of(&Lane::Channel(place.root()));
-                    let all = settings.require_mention == Some(false);
-                    let discord = self.discord.clone();
-                    reads.spawn(async move { discord.unread_messages(place, all).await });
-                }
-            }
-            while let Some(read) = reads.join_next().await {
-                events.extend(read.into_iter().flatten());
-            }
-        };
-        if tokio::time::timeout_at(until.into(), read_all).await.is_err() {
-            tracing::warn!(
-                "discord does not return messages in time that a leader which ended may have received; in channels without a machine, people must repeat what they wrote in the last minutes"
-            );
-        }
-        let mut messages = Vec::new();
-        for event in events {
-            if let Some(channel) = event.channel() {
-                messages.extend(self.message(event, channel).await);
-            }
-        }
-        messages
+    async fn find_root(&self, channel: ChannelId) -> Option<Lane> {
+        patiently!(self.0.find_root(channel)).flatten()?.parse().ok()
     }
 
-    /// Sends messages of which the database cannot store at least one.
-    async fn post_one_by_one(&self, messages: &[ClusterMessage]) {
-        for message in messages {
-            let is_posted = patiently!(self.cluster.post(std::slice::from_ref(message))).is_some();
-            let event = serde_json::from_str::<GatewayEvent>(&message.body).ok();
-            if let Some(event) = event.filter(|_| !is_posted) {
-                let key = message.key.as_str();
-                tracing::error!(key, "the database cannot store an event, which is dropped");
-                let discord = self.discord.clone();
-                supervisor::spawn_finite("refused event", async move {
-                    discord.report_refused(&event).await;
-                });
-            }
-        }
+    async fn logins(&self) -> Vec<i64> {
+        patiently!(self.0.logins()).unwrap_or_default()
     }
 
-    /// Makes the message for an event. Returns `None` if no node has the channel and the event does
-    /// not have to be processed.
-    async fn message(
-        &mut self,
-        mut event: GatewayEvent,
-        channel: ChannelId,
-    ) -> Option<ClusterMessage> {
-        let root = self.root(&event, channel).await;
-        let (lane, of) = (Lane::Channel(channel), Lane::Channel(root));
-        let settings = {
-            let channels = self.workspace.channels().await;
-            channels.of(&lane).or(&channels.of(&of))
-        };
-        let wanted = event.addressed || settings.require_mention == Some(false);
-        if !wanted && self.is_unowned(root).await {
-            return None;
-        }
-        event.set_root(root);
-        if self.owned.len() >= MAX_CACHED_CHANNELS {
-            self.owned.clear();
-        }
-        self.owned.insert(root);
-        Some(ClusterMessage {
-            key: event.key(),
-            root: root_of(&of),
-            thread: (root != channel).then_some(channel),
-            kind: DISCORD_EVENT.to_owned(),
-            body: serde_json::to_string(&event).ok()?,
-            label: settings.node,
-        })
-    }
-
-    async fn is_unowned(&mut self, root: ChannelId) -> bool {
-        if self.owned.contains(&root) {
-            return false;
-        }
-        let fresh = |at: &Instant| at.elapsed() < UNOWNED_CACHE_TIME;
-        if self.unowned.get(&root).is_some_and(fresh) {
-            return true;
-        }
-        if patiently!(self.cluster.find_root(root)).flatten().is_some() {
-            return false;
-        }
-        if self.unowned.len() >= MAX_CACHED_CHANNELS {
-            self.unowned.clear();
-        }
-        self.unowned.insert(root, Instant::now());
-        true
-    }
-
-    /// Returns the parent channel of a thread, or the channel itself. A thread that a machine
-    /// imported before the cluster knew its parent counts as a channel.
-    async fn root(&mut self, event: &GatewayEvent, channel: ChannelId) -> ChannelId {
-        if let Some(root) = self.roots.get(&channel) {
-            return *root;
-        }
-        let known = patiently!(self.cluster.find_root(channel)).flatten();
-        let known = known.and_then(|root| match root.parse() {
-            Ok(Lane::Channel(root)) => Some(root),
-            _ => None,
-        });
-        let root = match known.or_else(|| event.root()) {
-            Some(root) => root,
-            None => match self.discord.root_channel(channel).await {
-                Ok(root) => root,
-                Err(error) => {
-                    tracing::warn!(
-                        channel = channel.to_field(),
-                        error = error.to_string(),
-                        "cannot ask discord whether this is a thread; it is treated as a channel"
-                    );
-                    return channel;
-                }
-            },
-        };
-        if self.roots.len() >= MAX_CACHED_CHANNELS {
-            self.roots.clear();
-        }
-        self.roots.insert(channel, root);
-        root
+    async fn record_login(&self, at_ms: i64) {
+        patiently!(self.0.record_login(at_ms));
     }
 }
 
@@ -303,9 +129,9 @@ impl InFlightMessages {
     }
 }
 
-/// Receives the messages for this node and passes them to Discord's reader or the dispatcher.
+/// Receives the messages for this node and passes them to the adapter or the dispatcher.
 pub(super) struct InboxReader {
-    pub(super) discord: mpsc::UnboundedSender<(GatewayEvent, Receipt)>,
+    pub(super) chat: Arc<dyn ClusterChat>,
     pub(super) intake: Intake,
     pub(super) file_neighbours: FileNeighbours,
     pub(super) in_flight: InFlightMessages,
@@ -344,7 +170,7 @@ impl InboxReader {
                     let _ = done.send((number, root));
                     continue;
                 }
-                let passed = pass_on(letter, &done, &self.discord, &events);
+                let passed = pass_on(letter, &done, &*self.chat, &events);
                 if passed == PassedOn::Kept {
                     // It does not hold its lane here.
                     self.in_flight.ack(&root);
@@ -396,30 +222,31 @@ impl PassedOn {
 fn pass_on(
     letter: ReceivedMessage,
     done: &AckSender,
-    discord: &mpsc::UnboundedSender<(GatewayEvent, Receipt)>,
+    chat: &dyn ClusterChat,
     events: &mpsc::UnboundedSender<RoutedEvent>,
 ) -> PassedOn {
     let ReceivedMessage { number, root, kind, body } = letter;
     let lane = root.clone().unwrap_or_default();
     match kind.as_str() {
-        DISCORD_EVENT if let Ok(event) = serde_json::from_str(&body) => {
-            let done = done.clone();
-            let receipt = Receipt::new(move || {
-                let _ = done.send((number, lane));
-            });
-            let _ = discord.send((event, receipt));
-            PassedOn::Read
-        }
         EVENT_MESSAGE if let Ok(event) = serde_json::from_str(&body) => {
             let _ = events.send((event, number, lane));
             PassedOn::Read
         }
+        _ if chat.receive(&kind, &body, ack_later(done, number, &lane)) => PassedOn::Read,
         _ if root.is_some() => PassedOn::Kept,
         _ => {
             let _ = done.send((number, lane));
             PassedOn::Dropped
         }
     }
+}
+
+/// Returns a function that acknowledges a message.
+fn ack_later(done: &AckSender, number: i64, root: &str) -> Box<dyn FnOnce() + Send> {
+    let (done, root) = (done.clone(), root.to_owned());
+    Box::new(move || {
+        let _ = done.send((number, root));
+    })
 }
 
 /// Sender of the numbers of processed messages, each with the root of its lane.
@@ -482,50 +309,86 @@ async fn submit(intake: &Intake, event: NewEvent) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
-    use aetheel_discord::Parent;
+    use aetheel_dispatch::ChannelFilter;
     use aetheel_model::event::{EventKind, EventOrigin};
+    use aetheel_model::id::MessageId;
+    use aetheel_store::workspace::FileError;
 
-    fn taken(kind: &str, body: String) -> ReceivedMessage {
+    /// Reads messages of the kind `chat` if their body is not empty.
+    #[derive(Default)]
+    struct Chat(Mutex<Vec<Box<dyn FnOnce() + Send>>>);
+
+    #[async_trait]
+    impl ClusterChat for Chat {
+        fn receive(&self, kind: &str, body: &str, done: Box<dyn FnOnce() + Send>) -> bool {
+            let is_read = kind == "chat" && !body.is_empty();
+            if is_read {
+                self.0.lock().push(done);
+            }
+            is_read
+        }
+
+        async fn report_closed(&self, _: &str, _: i64) {}
+
+        fn share_requests(&self, _: usize) {}
+
+        fn is_idle_in(&self, _: &ChannelFilter<'_>) -> bool {
+            true
+        }
+
+        async fn export_channels(&self, _: &ChannelFilter<'_>) -> String {
+            String::new()
+        }
+
+        async fn forget_channels(&self, _: &ChannelFilter<'_>) -> Result<(), FileError> {
+            Ok(())
+        }
+
+        async fn import_channels(
+            &self,
+            _: &str,
+            _: &ChannelFilter<'_>,
+        ) -> Result<Vec<ChannelId>, FileError> {
+            Ok(Vec::new())
+        }
+
+        fn mark_handled(&self, _: &[(ChannelId, MessageId)]) -> Vec<ChannelId> {
+            Vec::new()
+        }
+
+        fn catch_up(&self, _: Vec<ChannelId>) {}
+    }
+
+    fn received(kind: &str, body: &str) -> ReceivedMessage {
         ReceivedMessage {
             number: 7,
             root: Some("discord:1".to_owned()),
             kind: kind.to_owned(),
-            body,
+            body: body.to_owned(),
         }
     }
 
     #[test]
     fn a_message_that_nobody_takes_any_more_stays_unacknowledged() {
-        let event = GatewayEvent {
-            name: "MESSAGE_CREATE".to_owned(),
-            data: Value::Null,
-            names: Vec::new(),
-            parent: Parent::Unknown,
-            addressed: true,
-        };
-        let body = serde_json::to_string(&event).unwrap();
         let (done, mut acknowledged) = mpsc::unbounded_channel();
-        let (discord, mut reader) = mpsc::unbounded_channel();
         let (events, _) = mpsc::unbounded_channel();
+        let chat = Chat::default();
         let read = PassedOn::Read;
-        assert_eq!(pass_on(taken(DISCORD_EVENT, body.clone()), &done, &discord, &events), read);
-        let (_, receipt): (GatewayEvent, Receipt) = reader.try_recv().unwrap();
+        assert_eq!(pass_on(received("chat", "hello"), &done, &chat, &events), read);
         assert!(acknowledged.try_recv().is_err(), "before it is safe");
-        receipt.done();
+        chat.0.lock().pop().expect("the message")();
         assert_eq!(acknowledged.try_recv().unwrap(), (7, "discord:1".to_owned()));
-        drop(reader);
-        assert_eq!(pass_on(taken(DISCORD_EVENT, body), &done, &discord, &events), read);
+        assert_eq!(pass_on(received("chat", "hello"), &done, &chat, &events), read);
+        drop(chat);
         assert!(acknowledged.try_recv().is_err(), "the next process receives it");
     }
 
     #[test]
     fn a_message_of_a_newer_version_stays_for_it_if_it_has_a_lane() {
         let (done, mut acknowledged) = mpsc::unbounded_channel();
-        let (discord, _reader) = mpsc::unbounded_channel();
         let (events, mut submitted) = mpsc::unbounded_channel();
+        let chat = Chat::default();
         let lane = Lane::Cron("daily".to_owned());
         let origin = EventOrigin::Internal { channel: None };
         let event = NewEvent::new(EventKind::Cron, lane, origin, "hello");
@@ -533,17 +396,16 @@ mod tests {
         let newer = body.replace(r#""kind":"cron""#, r#""kind":"of-a-later-version""#);
         assert_ne!(newer, body);
         for (kind, body) in
-            [(EVENT_MESSAGE, newer.as_str()), (DISCORD_EVENT, "[]"), ("of-a-later-version", "{}")]
+            [(EVENT_MESSAGE, newer.as_str()), ("chat", ""), ("of-a-later-version", "{}")]
         {
-            let letter = taken(kind, body.to_owned());
-            assert_eq!(pass_on(letter, &done, &discord, &events), PassedOn::Kept, "{kind}");
+            let passed = pass_on(received(kind, body), &done, &chat, &events);
+            assert_eq!(passed, PassedOn::Kept, "{kind}");
         }
         assert!(acknowledged.try_recv().is_err() && submitted.try_recv().is_err());
-        let news = ReceivedMessage { root: None, ..taken("of-a-later-version", "{}".to_owned()) };
-        assert_eq!(pass_on(news, &done, &discord, &events), PassedOn::Dropped);
+        let news = ReceivedMessage { root: None, ..received("of-a-later-version", "{}") };
+        assert_eq!(pass_on(news, &done, &chat, &events), PassedOn::Dropped);
         assert!(acknowledged.try_recv().is_ok(), "news about the moment are not kept");
-        let known = taken(EVENT_MESSAGE, body);
-        assert_eq!(pass_on(known, &done, &discord, &events), PassedOn::Read);
+        assert_eq!(pass_on(received(EVENT_MESSAGE, &body), &done, &chat, &events), PassedOn::Read);
         assert_eq!(submitted.try_recv().unwrap().0, event);
     }
 }

@@ -1,18 +1,17 @@
 //! Connects a running node of a cluster with the other nodes.
 //!
-//! These modules link the cluster's database to Discord, the dispatcher and the schedules. They
+//! These modules link the cluster's database to the adapter, the dispatcher and the schedules. They
 //! decide nothing about turns.
 //!
 //! | module | subject |
 //! |---|---|
 //! | [`budget_table`] | adds up the use of budgets over all nodes |
-//! | [`mail`] | sends events from Discord to the node that has the channel, and receives them |
+//! | [`mail`] | receives the messages of other nodes |
 //! | [`lane_moves`] | takes over lanes from other nodes, and gives lanes away |
 //! | [`router`] | sends events of webhooks and schedules to the node that has the lane |
 //! | [`node_digests`] | digests of files and components that should be the same on all nodes |
 //! | [`returning_lanes`] | lanes that other nodes give back, because their agents continued here |
 //! | [`leader`] | leadership: the login to Discord and the schedules |
-//! | [`unposted`] | events from Discord that are not in the database yet |
 //! | [`waiting_lanes`] | lanes that stay closed until agents on another machine have ended |
 
 mod budget_table;
@@ -22,7 +21,6 @@ mod mail;
 mod node_digests;
 mod returning_lanes;
 mod router;
-mod unposted;
 mod waiting_lanes;
 
 use std::collections::{HashMap, HashSet};
@@ -30,23 +28,21 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 pub use self::budget_table::ClusterBudgetTable;
 use self::lane_moves::LaneMover;
 pub(super) use self::leader::LeaderOnly;
-use self::mail::{InFlightMessages, InboxReader, Poster, patiently};
+use self::mail::{InFlightMessages, InboxReader, NodeMail, patiently};
 use self::returning_lanes::ReturningLanes;
 use self::router::ClusterRouter;
-use self::unposted::Unposted;
 use self::waiting_lanes::WaitingLanes;
 use crate::cli::exit;
 use crate::startup::StartRefusal;
 use crate::startup::clustering::StateFiles;
 use aetheel_cluster::{Cluster, LaneRow};
-use aetheel_discord::{Discord, EventSharing, GatewayEvent, Receipt};
-use aetheel_dispatch::{Dispatcher, LaneTransfer, Recovery, Router};
+use aetheel_dispatch::{ClusterChat, ClusterMail, Dispatcher, LaneTransfer, Recovery, Router};
 use aetheel_model::event::Lane;
 use aetheel_process::holder::HeldLauncher;
 use aetheel_runtime::lease::Lease;
@@ -75,10 +71,14 @@ pub(super) struct ClusterNode {
     returning: ReturningLanes,
 }
 
-/// The node's ends of the channels that connect it with Discord.
-pub(super) struct SharingEnds {
-    events: mpsc::UnboundedReceiver<GatewayEvent>,
-    messages: mpsc::UnboundedSender<(GatewayEvent, Receipt)>,
+/// The parts of the program that a node connects with the cluster.
+pub(super) struct NodeParts<'a> {
+    pub(super) dispatcher: &'a Dispatcher,
+    pub(super) workspace: &'a Workspace,
+    pub(super) chat: Arc<dyn ClusterChat>,
+    pub(super) backends: Arc<dyn Backends>,
+    /// Largest number of turns that run at the same time.
+    pub(super) slots: usize,
 }
 
 impl ClusterNode {
@@ -149,45 +149,23 @@ impl ClusterNode {
         })
     }
 
-    /// Creates the channels through which Discord's events go to other nodes and come from them.
-    /// The adapter for Discord gets the [`EventSharing`]; the other ends are for [`Self::serve`].
-    pub(super) fn sharing(&self) -> (EventSharing, SharingEnds) {
-        let (out, events) = mpsc::unbounded_channel();
-        let (letters, from) = mpsc::unbounded_channel();
-        let logins = Arc::new(leader::SharedLogins(self.cluster.clone()));
-        let sharing = EventSharing {
-            outgoing: out,
-            incoming: from,
-            leader: self.leadership.subscribe(),
-            logins,
-        };
-        (sharing, SharingEnds { events, messages: letters })
+    /// Returns the access of the adapter to the other nodes.
+    pub(super) fn mail(&self) -> Arc<dyn ClusterMail> {
+        Arc::new(NodeMail(self.cluster.clone()))
     }
 
     /// Starts the tasks that exchange messages and lanes with other nodes, and the one that tries
     /// to become the leader.
-    pub(super) fn serve(
-        &mut self,
-        ends: SharingEnds,
-        dispatcher: &Dispatcher,
-        (workspace, discord): (&Workspace, &Discord),
-        (backends, slots): (Arc<dyn Backends>, usize),
-    ) {
+    pub(super) fn serve(&mut self, parts: NodeParts<'_>) {
+        let NodeParts { dispatcher, workspace, chat, backends, slots } = parts;
         let (cluster, hands) = (self.cluster.clone(), self.in_flight.clone());
-        let unposted = Unposted::default();
-        let poster =
-            Poster::new(cluster.clone(), discord.clone(), workspace.clone(), unposted.clone());
-        let (to_post, posting) = mpsc::unbounded_channel();
-        supervisor::spawn_finite("discord events", unposted.clone().follow(ends.events, to_post));
-        supervisor::spawn_finite("waiting notices", unposted.report(discord.clone()));
-        supervisor::spawn_finite("messages to other nodes", poster.run(posting));
         let movers = LaneMover {
             cluster: cluster.clone(),
             transfer: dispatcher.transfer.clone(),
             observer: dispatcher.observer.clone(),
             settings: dispatcher.settings.clone(),
             workspace: workspace.clone(),
-            discord: discord.clone(),
+            chat: Arc::clone(&chat),
             in_flight: hands.clone(),
             slots,
             backends,
@@ -199,7 +177,7 @@ impl ClusterNode {
         self.mover = Some(supervisor::spawn("lane moves", movers.run(self.leadership.subscribe())));
         let inbox = cluster.inbox();
         let reader = InboxReader {
-            discord: ends.messages,
+            chat,
             intake: dispatcher.intake.clone(),
             file_neighbours: dispatcher.file_neighbours.clone(),
             in_flight: hands,

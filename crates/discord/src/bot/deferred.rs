@@ -34,10 +34,8 @@ impl Discord {
         }
     }
 
-    /// Notifies the author of a prompt that its channel is closed because an agent may still run on
-    /// another machine. `until` is the latest time at which the channel opens if that machine does
-    /// not return, in seconds since 1970.
-    pub async fn report_closed(&self, event: &GatewayEvent, until: i64) {
+    /// Notifies the author of a prompt that its channel is closed.
+    pub(super) async fn notify_closed(&self, event: &GatewayEvent, until: i64) {
         let Some((channel, id)) = self.prompt_in(event) else { return };
         let text = format!(
             "I have received this. The machine that served this channel stopped while an agent worked here. I will answer when it is back, or <t:{until}:R>. (machine)"
@@ -50,7 +48,7 @@ impl Discord {
 
     /// Notifies the author of a prompt that the database cannot store it. Tries again while Discord
     /// cannot accept the notice.
-    pub async fn report_refused(&self, event: &GatewayEvent) {
+    pub(super) async fn report_refused(&self, event: &GatewayEvent) {
         let Some((channel, id)) = self.prompt_in(event) else { return };
         // Another nonce, because the author may have got the notice that the message waits.
         let nonce = format!("no{id}");

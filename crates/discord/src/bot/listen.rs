@@ -18,7 +18,7 @@ use crate::inbound::router::{EventRouter, RouterDeps};
 use crate::inbound::{InboundProcessor, InboundQueue, InboundServices, IntakeState};
 use crate::questions::OfferHandler;
 use crate::setup::start_error::StartError;
-use aetheel_dispatch::Dispatcher;
+use aetheel_dispatch::{ClusterChat as _, Dispatcher};
 use aetheel_model::id::ChannelId;
 use aetheel_runtime::supervisor;
 

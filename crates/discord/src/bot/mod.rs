@@ -7,7 +7,9 @@ mod deferred;
 mod listen;
 pub(crate) mod listener;
 mod outlet;
-mod transfer;
+mod poster;
+mod sharing;
+mod unposted;
 mod unread;
 
 use std::sync::Arc;

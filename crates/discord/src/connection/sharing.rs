@@ -1,8 +1,8 @@
 //! One bot on several nodes: the leader receives Discord's events, and each node handles the events
 //! of its own channels.
 //!
-//! Passes events out of this crate. `router` processes those that come from other nodes. The caller
-//! decides which node serves which channel, and transmits the events.
+//! Passes events out of the connection. `router` processes those that come from other nodes.
+//! [`Discord::share_events`](crate::Discord::share_events) exchanges them through the cluster.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,6 +15,7 @@ use super::gateway_event::{GatewayEvent, PERMISSIONS_CHANGED};
 use super::gateway_sink::{EventCallback, GatewaySink};
 use super::receipt::Receipt;
 use crate::notes::NotesCache;
+use aetheel_dispatch::ClusterMail;
 
 /// Minimum time between two notifications of the other nodes, because permissions change in bursts.
 const PERMISSIONS_INTERVAL: Duration = Duration::from_secs(1);
@@ -31,6 +32,25 @@ pub struct EventSharing {
     pub leader: watch::Receiver<bool>,
     /// Counts logins over all nodes.
     pub logins: Arc<dyn LoginHistory>,
+}
+
+/// The other ends of the channels of an [`EventSharing`].
+pub struct SharedEvents {
+    pub(crate) outgoing: mpsc::UnboundedReceiver<GatewayEvent>,
+    pub(crate) incoming: mpsc::UnboundedSender<(GatewayEvent, Receipt)>,
+    pub(crate) nodes: Arc<dyn ClusterMail>,
+}
+
+impl EventSharing {
+    /// Creates the channels of a node. `leader` says whether it is the leader.
+    #[must_use]
+    pub fn new(nodes: Arc<dyn ClusterMail>, leader: watch::Receiver<bool>) -> (Self, SharedEvents) {
+        let (outgoing, events) = mpsc::unbounded_channel();
+        let (messages, incoming) = mpsc::unbounded_channel();
+        let logins = Arc::new(ClusterLogins(Arc::clone(&nodes)));
+        let sharing = Self { outgoing, incoming, leader, logins };
+        (sharing, SharedEvents { outgoing: events, incoming: messages, nodes })
+    }
 }
 
 /// The recent logins of the bot. After many logins, the next one has to wait.
@@ -51,6 +71,20 @@ impl LoginHistory for NotesCache {
 
     async fn record_login(&self, at_ms: i64) {
         Self::record_login(self, at_ms);
+    }
+}
+
+/// The logins of all nodes, in the database of the cluster.
+struct ClusterLogins(Arc<dyn ClusterMail>);
+
+#[async_trait]
+impl LoginHistory for ClusterLogins {
+    async fn logins(&self) -> Vec<i64> {
+        self.0.logins().await
+    }
+
+    async fn record_login(&self, at_ms: i64) {
+        self.0.record_login(at_ms).await;
     }
 }
 

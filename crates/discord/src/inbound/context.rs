@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 use super::{ChannelQueues, InboundEvent};
 use crate::access::lookups::LookupCache;
 use crate::access::user_permissions::PermissionCache;
+use crate::connection::gateway_event::GatewayEvent;
 use crate::connection::receipt::Receipt;
 use crate::panel::dashboard::SignInService;
 
@@ -19,6 +20,8 @@ pub(crate) struct InboundContext {
     pub(crate) channel_queues: Arc<ChannelQueues>,
     /// Sends events to an `InboundProcessor`. Set by [`crate::Discord::listen`].
     pub(crate) events: OnceLock<mpsc::UnboundedSender<(InboundEvent, Receipt)>>,
+    /// Sends the events of other nodes to the router. Set by [`crate::Discord::share_events`].
+    pub(crate) from_nodes: OnceLock<mpsc::UnboundedSender<(GatewayEvent, Receipt)>>,
     /// Signs people in to the dashboard. Set by [`crate::Discord::set_sign_in`].
     pub(crate) sign_in: OnceLock<Arc<dyn SignInService>>,
 }

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use aetheel_discord::{Discord, GatewayEvent};
+use super::Discord;
+use crate::connection::gateway_event::GatewayEvent;
 use aetheel_runtime::supervisor;
 
 /// How long a message waits before its author gets a notice.
@@ -34,10 +35,10 @@ struct UnpostedState {
 impl Unposted {
     fn note_event(&self, event: &GatewayEvent) {
         let mut state = self.0.lock();
-        let place = state.received;
+        let number = state.received;
         state.received += 1;
         if event.is_addressed_message() {
-            state.unnotified.push_back((place, Instant::now(), event.clone()));
+            state.unnotified.push_back((number, Instant::now(), event.clone()));
         }
     }
 
@@ -46,7 +47,7 @@ impl Unposted {
         let mut state = self.0.lock();
         state.posted += count as u64;
         let posted = state.posted;
-        while state.unnotified.front().is_some_and(|(place, ..)| *place < posted) {
+        while state.unnotified.front().is_some_and(|(number, ..)| *number < posted) {
             state.unnotified.pop_front();
         }
     }
