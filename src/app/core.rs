@@ -23,9 +23,9 @@ pub(super) struct Core {
     pub(super) dispatcher: Dispatcher,
     pub(super) workspace: Workspace,
     pub(super) webhooks: WebhookService,
-    pub(super) guard: DrainHandle,
+    pub(super) drain: DrainHandle,
     pub(super) held: Option<HeldLauncher>,
-    pub(super) place: Option<ClusterNode>,
+    pub(super) node: Option<ClusterNode>,
     /// Answers agents until the program ends.
     pub(super) _tool_server: Option<ToolService>,
 }
@@ -39,13 +39,13 @@ impl Core {
     /// Ends a gateway that has not read any prompt.
     pub(super) async fn abandon(self, code: u8) -> u8 {
         let stop_limit = self.stop_limit();
-        let Self { dispatcher, guard, held, .. } = self;
+        let Self { dispatcher, drain, held, .. } = self;
         if held.as_ref().is_some_and(HeldLauncher::is_apart) {
-            leave_agents(&dispatcher, guard, held, code).await;
+            leave_agents(&dispatcher, drain, held, code).await;
         }
         let _ = timeout(stop_limit, dispatcher.shutdown(Duration::ZERO)).await;
         leave_holder(held).await;
-        guard.close().await;
+        drain.close().await;
         audit::close("ended").await;
         code
     }

@@ -57,12 +57,12 @@ pub(super) async fn bind(
 pub(super) fn open(
     BoundDashboard { bound, sign_ins }: BoundDashboard,
     dispatcher: &Dispatcher,
-    house: DashboardData,
+    data: DashboardData,
     (health, sharing): (&ProgramHealth, bool),
 ) -> Dashboard {
-    let discord = house.discord.clone();
+    let discord = data.discord.clone();
     let health = Arc::new(health.clone());
-    let dashboard = bound.serve(dispatcher, Arc::new(house), health, (sign_ins, sharing));
+    let dashboard = bound.serve(dispatcher, Arc::new(data), health, (sign_ins, sharing));
     discord.set_sign_in(Arc::new(DashboardSignIn(dashboard.sign_in_links())));
     dashboard
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
-use super::cluster::LeaderOnly;
 use super::core::Core;
+use super::leader_schedules::LeaderOnly;
 use super::phase::ProgramPhase;
 use super::process::GatewayProcess;
 use super::service_manager::Watchdog;
@@ -97,8 +97,8 @@ impl Gateway {
         system.stopping();
         let hands_over =
             end != ShutdownMode::Stop && core.held.as_ref().is_some_and(HeldLauncher::is_apart);
-        if let Some(place) = &mut core.place {
-            place.stop_intake().await;
+        if let Some(node) = &mut core.node {
+            node.stop_intake().await;
         }
         listening.stop_intake(hands_over);
         core.webhooks.stop_intake();
@@ -113,9 +113,9 @@ impl Gateway {
             workspace: core.workspace,
             listening,
             webhooks: core.webhooks,
-            guard: core.guard,
+            drain: core.drain,
             held: core.held,
-            place: core.place,
+            node: core.node,
             // After a fault of the program, waiting for turns would only delay the restart.
             grace: if code == exit::SOFTWARE { Duration::ZERO } else { core.config.shutdown_grace },
             stop_limit,

@@ -8,6 +8,7 @@ mod dashboard;
 mod gateway;
 pub mod health;
 mod hooks;
+mod leader_schedules;
 pub mod liveness;
 mod mending;
 mod phase;
@@ -22,7 +23,6 @@ mod token_claim;
 pub mod tool_server;
 mod webhooks;
 
-pub use self::cluster::ClusterBudgetTable;
 use self::gateway::Gateway;
 use self::process::GatewayProcess;
 use crate::cli::exit;

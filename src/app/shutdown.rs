@@ -25,9 +25,9 @@ pub(super) struct Shutdown {
     pub(super) workspace: Workspace,
     pub(super) listening: GatewayListener,
     pub(super) webhooks: WebhookService,
-    pub(super) guard: DrainHandle,
+    pub(super) drain: DrainHandle,
     pub(super) held: Option<HeldLauncher>,
-    pub(super) place: Option<ClusterNode>,
+    pub(super) node: Option<ClusterNode>,
     /// Time before running turns and the hook `shutdown` are stopped.
     pub(super) grace: Duration,
     /// Time for stopped turns to end and to deliver their answers.
@@ -62,7 +62,7 @@ impl Shutdown {
             }
         }
         let (dispatcher, stop_limit, code) = (dispatcher.clone(), self.stop_limit, self.code);
-        let Self { listening, webhooks, guard, held, place, workspace, .. } = self;
+        let Self { listening, webhooks, drain, held, node, workspace, .. } = self;
         let rest = async {
             if let Some(lane) = &hook {
                 // The next start cannot continue the hook `shutdown`.
@@ -71,11 +71,11 @@ impl Shutdown {
             tokio::join!(biased; dispatcher.leave_running(delivery_grace), listening.close());
             tracing::info!("shutdown: discord is closed");
             webhooks.close().await;
-            guard.close().await;
+            drain.close().await;
             // After the last deliveries, so that only turns with agents count.
             let is_idle = dispatcher.observer.stats().running == 0;
-            if let Some(place) = place.filter(|_| is_idle && code == exit::OK) {
-                place.leave(workspace.folder()).await;
+            if let Some(node) = node.filter(|_| is_idle && code == exit::OK) {
+                node.leave(workspace.folder()).await;
             }
             leave_holder(held).await;
             audit::close("continue").await;
@@ -95,7 +95,7 @@ impl Shutdown {
     ///
     /// A second signal stops the turns at once, a third one returns without waiting for them.
     pub(super) async fn stop(self, signals: &mut Signals) -> u8 {
-        let Self { dispatcher, workspace, listening, webhooks, guard, held, place, .. } = self;
+        let Self { dispatcher, workspace, listening, webhooks, drain, held, node, .. } = self;
         let (grace, stop_limit, code) = (self.grace, self.stop_limit, self.code);
         let in_order = async {
             // After `dispatcher.shutdown`, the hook would be refused too.
@@ -125,9 +125,9 @@ impl Shutdown {
         listening.close().await;
         tracing::info!("shutdown: discord is closed");
         leave_holder(held).await;
-        guard.close().await;
-        if let Some(place) = place {
-            place.leave(workspace.folder()).await;
+        drain.close().await;
+        if let Some(node) = node {
+            node.leave(workspace.folder()).await;
         }
         audit::close("ended").await;
         tracing::info!("shutdown: done");
@@ -140,13 +140,13 @@ impl Shutdown {
 #[expect(clippy::disallowed_methods, reason = "dropping a running turn would end its agent")]
 pub(super) async fn leave_agents(
     dispatcher: &Dispatcher,
-    guard: DrainHandle,
+    drain: DrainHandle,
     held: Option<HeldLauncher>,
     code: u8,
 ) -> ! {
     dispatcher.leave_waiting();
     dispatcher.leave_running(DELIVERY_GRACE).await;
-    guard.close().await;
+    drain.close().await;
     leave_holder(held).await;
     audit::close("continue").await;
     tracing::info!("shutdown: done; agents go on, and the next start takes them over");

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::cluster::{ClusterNode, LeaderOnly, NodeParts};
+use super::cluster::{ClusterNode, NodeParts, start_node};
 use super::core::Core;
 use super::gateway::Gateway;
 use super::health::HealthTargets;
+use super::leader_schedules::LeaderOnly;
 use super::phase::ProgramPhase;
 use super::process::GatewayProcess;
 use super::service_manager::Watchdog;
@@ -65,7 +66,7 @@ pub(super) struct Connected {
     /// Held until the program ends.
     lock: Lock,
     held: Option<HeldLauncher>,
-    place: Option<ClusterNode>,
+    node: Option<ClusterNode>,
 }
 
 impl Connected {
@@ -91,10 +92,9 @@ impl Connected {
         let mut options =
             crate::startup::discord_options(&prepared.config, prepared.redactor.clone())
                 .map_err(refused)?;
-        let place =
-            cluster.map(|cluster| ClusterNode::start(cluster, held.as_ref())).transpose()?;
-        if let Some(place) = &place {
-            options.lease = place.lease();
+        let node = cluster.map(|cluster| start_node(cluster, held.as_ref())).transpose()?;
+        if let Some(node) = &node {
+            options.lease = node.lease();
         }
         let webhooks = BoundWebhooks::bind(&prepared).await?;
         let dashboard = dashboard::bind(&prepared.config, &prepared.workspace).await?;
@@ -108,13 +108,13 @@ impl Connected {
         let connecting = Discord::connect(options, notes);
         let discord =
             progress::with_log("connecting to discord", connecting).await.map_err(refused)?;
-        Ok(Self { prepared, booted, discord, webhooks, dashboard, lock, held, place })
+        Ok(Self { prepared, booted, discord, webhooks, dashboard, lock, held, node })
     }
 
     /// Builds the dispatcher, and continues the events of the previous process before new ones
     /// arrive.
     pub(super) async fn recover(self, process: GatewayProcess) -> Recovered {
-        let Self { prepared, booted, discord, webhooks, dashboard, lock, held, mut place } = self;
+        let Self { prepared, booted, discord, webhooks, dashboard, lock, held, mut node } = self;
         let (config, redactor) = (prepared.config.clone(), prepared.redactor.clone());
         if !discord.reads_everything() {
             log_required_mentions(&config);
@@ -122,14 +122,14 @@ impl Connected {
         let workspace = prepared.workspace.clone();
         let (agents, installer) = (prepared.agents(), prepared.installer());
         let (custody, variables) = (prepared.custody(), prepared.variables());
-        let router = place.as_ref().map(|place| place.router(&workspace));
-        let (dispatcher, guard) = prepared.dispatcher(Arc::new(discord.clone()), router);
+        let router = node.as_ref().map(|node| node.router(&workspace));
+        let (dispatcher, drain) = prepared.dispatcher(Arc::new(discord.clone()), router);
         let state = workspace.folder().join("state");
         let tool_server =
             tool_server::open(&config, &dispatcher, Some(&state), held.as_ref()).await;
         dispatcher.recovery.restore_agents().await;
-        let saved = match &mut place {
-            Some(place) => place.recover(&dispatcher.recovery, &dispatcher.transfer).await,
+        let saved = match &mut node {
+            Some(node) => node.recover(&dispatcher.recovery, &dispatcher.transfer).await,
             None => dispatcher.recovery.recover().await,
         };
         if saved && let Some(held) = &held {
@@ -157,7 +157,7 @@ impl Connected {
             agents: Arc::clone(&agents),
             custody,
             installer,
-            recorder: guard.recorder(),
+            recorder: drain.recorder(),
             redactor: redactor.clone(),
         };
         let desk = mending::MendingDesk::new(parts, Arc::new(discord.clone()));
@@ -176,9 +176,9 @@ impl Connected {
             dispatcher,
             workspace,
             webhooks,
-            guard,
+            drain,
             held,
-            place,
+            node,
             _tool_server: tool_server,
         };
         let backends: Arc<dyn Backends> = agents;
@@ -219,13 +219,13 @@ impl Recovered {
     /// Returns the exit code if Discord rejects the bot or a signal arrives first.
     pub(super) async fn listen(mut self) -> Result<Gateway, u8> {
         let share = |node: &ClusterNode| EventSharing::new(node.mail(), node.leadership());
-        let (sharing, shared) = self.core.place.as_ref().map(share).unzip();
+        let (sharing, shared) = self.core.node.as_ref().map(share).unzip();
         let listening = match self.listen_to_discord(sharing).await {
             Ok(listening) => listening,
             Err(code) => return Err(self.core.abandon(code).await),
         };
         let Self { mut core, discord, backends, redactor, .. } = self;
-        if let (Some(node), Some(shared)) = (&mut core.place, shared) {
+        if let (Some(node), Some(shared)) = (&mut core.node, shared) {
             discord.share_events(shared, core.workspace.clone());
             node.serve(NodeParts {
                 dispatcher: &core.dispatcher,
@@ -236,12 +236,12 @@ impl Recovered {
             });
         }
         core.webhooks.open().await;
-        let rooms = dashboard::DashboardData {
+        let data = dashboard::DashboardData {
             discord,
             workspace: core.workspace.clone(),
             zone: core.config.time_zone.clone(),
             has_output_channel: core.config.output_channel.is_some(),
-            machine: StepViewer::new(core.guard.recorder(), redactor.clone()),
+            machine: StepViewer::new(core.drain.recorder(), redactor.clone()),
             backends,
             query_timeout: core.config.query_timeout,
             audit: AuditReader::new(&core.config.config_dir),
@@ -249,7 +249,7 @@ impl Recovered {
         };
         let dashboard = self.dashboard.map(|bound| {
             let sharing = core.config.dashboard_sharing;
-            dashboard::open(bound, &core.dispatcher, rooms, (&core.process.health, sharing))
+            dashboard::open(bound, &core.dispatcher, data, (&core.process.health, sharing))
         });
         let later_turns = core.dispatcher.later_turns.clone();
         Ok(Gateway {
@@ -283,11 +283,12 @@ impl Recovered {
 
 /// Runs the schedules while this node is the leader. Without a cluster, it always is.
 fn run_schedules(core: &Core) -> LeaderOnly {
-    let file = core.place.as_ref().map(|place| place.leader_file(core.workspace.folder()));
-    let seat = core.place.as_ref().map_or_else(|| watch::channel(true).1, ClusterNode::leadership);
+    let node = core.node.as_ref();
+    let file = node.map(|node| node.leader_file(core.workspace.folder()));
+    let leadership = node.map_or_else(|| watch::channel(true).1, ClusterNode::leadership);
     let (dispatcher, workspace) = (core.dispatcher.clone(), core.workspace.clone());
     let (zone, output) = (core.config.time_zone.clone(), core.config.output_channel);
-    LeaderOnly::run(seat, file, move || {
+    LeaderOnly::run(leadership, file, move || {
         let (dispatcher, workspace) = (dispatcher.clone(), workspace.clone());
         let zone = zone.clone();
         async move { Scheduler::new(&dispatcher, workspace, zone, output).await.run() }

@@ -53,7 +53,7 @@ pub(super) async fn run(settings: OperatorSettings) -> u8 {
     let (grace, agents) = (prepared.config.shutdown_grace, prepared.agents());
     let config = prepared.config.clone();
     audit_log::open_console(&config, &prepared.redactor);
-    let (dispatcher, guard) = prepared.dispatcher(console.clone(), None);
+    let (dispatcher, drain) = prepared.dispatcher(console.clone(), None);
     let _tool_server = tool_server::open(&config, &dispatcher, None, None).await;
     let recovery = tokio::spawn(recovery::watch(dispatcher.redelivery.clone(), agents));
     tracing::info!(
@@ -74,7 +74,7 @@ pub(super) async fn run(settings: OperatorSettings) -> u8 {
         }
     };
     dispatcher.shutdown(grace).await;
-    guard.close().await;
+    drain.close().await;
     audit_log::close_console().await;
     code
 }

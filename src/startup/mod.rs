@@ -2,7 +2,7 @@
 //! problems at once.
 
 pub mod cleanup;
-pub mod clustering;
+pub mod cluster;
 pub mod confinement;
 pub mod dashboard;
 mod describe;
@@ -31,7 +31,7 @@ pub use drain::DrainHandle;
 pub use host::host_of;
 pub use installer::{InstallError, InstallPlan, Installer, is_component_name};
 pub use loaded::LoadedBackends;
-pub use options::{discord_options, trust_gate};
+pub use options::{discord_options, node_name, trust_gate};
 pub use prepare::PreparedStart;
 pub use purpose::Purpose;
 pub use refusal::{StartRefusal, TAKEN_ADDRESS};

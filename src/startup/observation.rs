@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::clustering;
+use super::node_name;
 use aetheel_model::observed::ObservedEvent;
 use aetheel_model::plain::with_causes;
 use aetheel_otel::{TraceExporter, TraceOptions};
@@ -20,7 +20,7 @@ pub(super) struct Observation {
 impl Observation {
     /// Starts the export of traces if the operator named a collector.
     pub(super) fn start(components: Arc<ObserverSet>, config: &Config) -> Self {
-        let node = config.cluster_url.as_ref().map(|_| clustering::node_name(config));
+        let node = config.cluster_url.as_ref().map(|_| node_name(config));
         // Faults of these settings were reported before.
         let options = TraceOptions::of(&config.traces, node.as_deref()).ok().flatten();
         let traces = options.map(TraceExporter::start).transpose().unwrap_or_else(|error| {

@@ -35,3 +35,10 @@ pub fn discord_options(config: &Config, redactor: Redactor) -> Result<DiscordOpt
         lease: Lease::endless(),
     })
 }
+
+/// Returns the name of this machine in its cluster: `NODE_NAME`, or else its host name.
+#[must_use]
+pub fn node_name(config: &Config) -> String {
+    let host_name = || rustix::system::uname().nodename().to_string_lossy().into_owned();
+    config.node_name.clone().unwrap_or_else(host_name)
+}

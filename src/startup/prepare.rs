@@ -7,10 +7,9 @@ use std::sync::Arc;
 use super::drain::DrainHandle;
 use super::observation::Observation;
 use super::settings::OperatorSettings;
-use super::{Installer, LoadedBackends, Purpose, StartRefusal};
+use super::{Installer, LoadedBackends, Purpose, StartRefusal, node_name};
 use super::{
-    cleanup, clustering, confinement, exposure, holder, host, shipped, surroundings, survey,
-    unknown,
+    cleanup, cluster, confinement, exposure, holder, host, shipped, surroundings, survey, unknown,
 };
 use crate::agents::AgentRegistry;
 use crate::agents::acceptance;
@@ -268,7 +267,7 @@ impl PreparedStart {
         })?;
         sweep_leftovers(self.workspace.folder());
         let (journal, cluster) =
-            clustering::open_journal(&self.config, &self.workspace, waits).await?;
+            cluster::open_journal(&self.config, &self.workspace, waits).await?;
         self.journal = Some(journal);
         Ok((lock, cluster))
     }
@@ -385,7 +384,7 @@ impl PreparedStart {
             redactor: self.redactor,
             rollback: self.config.backend_rollback,
             rollout: self.config.backend_rollout.clone(),
-            machine: self.config.cluster_url.as_ref().map(|_| clustering::node_name(&self.config)),
+            machine: self.config.cluster_url.as_ref().map(|_| node_name(&self.config)),
         });
         (dispatcher, DrainHandle { recorder, turns, observers, following })
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use super::{Purpose, clustering, dashboard, file_modes, survey, webhooks};
+use super::{Purpose, cluster, dashboard, file_modes, survey, webhooks};
 use aetheel_discord::Checkup;
 use aetheel_model::access;
 use aetheel_model::finding::{Finding, FindingLevel, is_passing};
@@ -33,7 +33,7 @@ pub fn examine(
     }
     findings.extend(survey::wrapper(config, variables));
     findings.extend(dashboard::finding(config));
-    findings.extend(clustering::findings(config));
+    findings.extend(cluster::findings(config));
     findings.extend(mending(config));
     if purpose != Purpose::Console {
         findings.extend(addresses(config, purpose));

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use aetheel::app::ClusterBudgetTable;
-use aetheel_cluster::{Cluster, NodeOptions};
+use aetheel_cluster::{Cluster, ClusterBudgetTable, NodeOptions};
 use aetheel_dispatch::{Dispatcher, Notice, OfferRefusal};
 use aetheel_model::agent::{AgentEventKind, Exit};
 use aetheel_model::budget::AccountUse;

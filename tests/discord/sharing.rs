@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aetheel_discord::{EventSharing, GatewayEvent, LoginHistory, Parent, Receipt, TimeLimits};
-use aetheel_dispatch::ClusterChat as _;
+use aetheel_discord::{EventSharing, GatewayEvent, Parent, Receipt, TimeLimits};
+use aetheel_dispatch::{ClusterChat as _, LoginHistory};
 use aetheel_model::event::Lane;
 use aetheel_model::id::ChannelId;
 use aetheel_model::id::MessageId;

@@ -1,8 +1,9 @@
 //! Several machines serve one bot through a PostgreSQL database.
 //!
 //! Owns the database: the nodes, the lanes that each node has, the messages between nodes, and the
-//! state that one node exports to another. Must not know Discord or agents. This is the only crate
-//! that uses `tokio-postgres`.
+//! state that one node exports to another. Also contains the tasks of a running node, which reach
+//! the chat platform and the dispatcher through the ports of `aetheel-dispatch`. Must not know
+//! another adapter. This is the only crate that uses `tokio-postgres`.
 //!
 //! The main type is [`Cluster`]. Every node has a lease ([`Cluster::lease`]), which it renews four
 //! times per lease duration. A node that could not renew it for two thirds of the duration sends
@@ -33,6 +34,9 @@
 //! | [`journal`] | a node's journal in the database |
 //! | [`mirror`] | a node's state files in the database |
 //! | [`budgets`] | the use of budgets on all nodes |
+//! | [`retry`] | repeats calls of the database |
+//! | [`start`] | the start of a node with the state of its machine |
+//! | [`node`] | a running node and its tasks |
 //!
 //! Operations of more than one statement are functions of the database (`schema/`): one call is one
 //! transaction.
@@ -50,7 +54,10 @@ mod leader;
 mod mail;
 mod membership;
 mod mirror;
+mod node;
 mod nodes;
+mod retry;
+mod start;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -72,7 +79,9 @@ pub use self::mail::{Inbox, ReceivedMessage};
 use self::membership::Membership;
 pub use self::membership::{JoinKind, Load, Peers};
 pub use self::mirror::Mirror;
+pub use self::node::{ClusterBudgetTable, ClusterNode, LeaderFile, NodeParts};
 pub use self::nodes::Node;
+pub use self::start::{LocalState, LocalStateError, create_identity, read_identity};
 use aetheel_runtime::lease::{Lease, boot_ms};
 
 /// How many times a lease is renewed within its duration.

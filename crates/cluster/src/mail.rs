@@ -17,6 +17,10 @@ use aetheel_dispatch::ClusterMessage;
 use aetheel_model::id::ChannelId;
 use aetheel_model::plain::hex;
 
+/// Kind of a message between nodes that contains an event of a webhook or schedule.
+pub(crate) const EVENT_MESSAGE: &str = "event";
+/// Kind of a message with news about the files of shared directories.
+pub(crate) const FILE_NEWS: &str = "files";
 /// Time between two queries, because a notification may get lost.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Delay before the next query when the database is unreachable.

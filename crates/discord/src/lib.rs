@@ -42,7 +42,7 @@ pub use bot::dashboard_notices::NoticeError;
 pub use bot::listener::GatewayListener;
 pub use connection::gateway_event::{GatewayEvent, Parent};
 pub use connection::receipt::Receipt;
-pub use connection::sharing::{EventSharing, LoginHistory, SharedEvents};
+pub use connection::sharing::{EventSharing, SharedEvents};
 pub use inbound::probes::ProbeSender;
 pub use panel::dashboard::{SignInService, TooManyLinks};
 pub use questions::OfferHandler;

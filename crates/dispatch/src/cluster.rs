@@ -26,10 +26,21 @@ pub struct ClusterMessage {
     pub label: Option<String>,
 }
 
-/// Sends the events of an adapter to the nodes that have their channels. Every method waits while
-/// the database of the cluster is not available.
+/// The recent logins of the bot. After many logins, the next one has to wait.
 #[async_trait]
-pub trait ClusterMail: Send + Sync {
+pub trait LoginHistory: Send + Sync {
+    /// Returns the times of the last logins, in milliseconds since 1970 and any order. Waits until
+    /// they are known.
+    async fn logins(&self) -> Vec<i64>;
+
+    /// Records that the bot is about to log in. Returns once this is saved.
+    async fn record_login(&self, at_ms: i64);
+}
+
+/// Sends the events of an adapter to the nodes that have their channels. Every method waits while
+/// the database of the cluster is not available. The logins are those of all nodes.
+#[async_trait]
+pub trait ClusterMail: LoginHistory {
     /// Posts messages, in their order. Skips messages with a known key. Returns `false` if the
     /// database can never store at least one of them; then it stores none.
     async fn post(&self, messages: &[ClusterMessage]) -> bool;
@@ -40,12 +51,6 @@ pub trait ClusterMail: Send + Sync {
     /// Returns the lane of the channel that a channel or thread belongs to, or `None` if no message
     /// about it was posted yet.
     async fn find_root(&self, channel: ChannelId) -> Option<Lane>;
-
-    /// Returns the times of the bot's recent logins on all nodes, in milliseconds since 1970.
-    async fn logins(&self) -> Vec<i64>;
-
-    /// Records that this node is about to log in. Returns once this is saved.
-    async fn record_login(&self, at_ms: i64);
 }
 
 /// An adapter whose channels the nodes of a cluster divide.

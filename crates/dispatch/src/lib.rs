@@ -103,7 +103,7 @@ pub use self::channel::projects::ProjectBinding;
 pub use self::channel::sessions::{Conversation, ConversationList, Conversations};
 pub use self::channel::settings::Settings;
 pub use self::claims::{ClaimAuthor, ClaimDesk, ClaimError, ClaimOrder, MachineClaim};
-pub use self::cluster::{ChannelFilter, ClusterChat, ClusterMail, ClusterMessage};
+pub use self::cluster::{ChannelFilter, ClusterChat, ClusterMail, ClusterMessage, LoginHistory};
 pub use self::collisions::mutes::WarningMutes;
 pub use self::collisions::news::FileNeighbours;
 pub use self::commands::{

@@ -5,6 +5,7 @@ pub(super) mod nodes;
 pub(super) mod transfer;
 
 use crate::cli::exit;
+use crate::startup::cluster::exit_code;
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::print_stderr;
 use aetheel_cluster::ClusterError;
@@ -21,9 +22,5 @@ fn cluster_url(settings: &OperatorSettings) -> Result<&secrecy::SecretString, u8
 
 fn report_error(settings: &OperatorSettings, error: &ClusterError) -> u8 {
     print_stderr(&settings.redactor.redact(error.to_string()));
-    match error {
-        ClusterError::Away(_) | ClusterError::Fenced => exit::TEMPORARY,
-        ClusterError::Refused(_) => exit::UNAVAILABLE,
-        ClusterError::Untrusted(_) => exit::CONFIG,
-    }
+    exit_code(error)
 }

@@ -65,16 +65,7 @@ fn rows<'n>(nodes: &'n [Node]) -> Vec<NodeRow<'n>> {
     let components = most_common(living().map(|node| node.load.components.as_str()));
     let one = |node: &'n Node| {
         let Node {
-            name,
-            version,
-            joined,
-            lease_ms,
-            is_leader: seat,
-            labels,
-            load,
-            lanes,
-            messages: letters,
-            ..
+            name, version, joined, lease_ms, is_leader, labels, load, lanes, messages, ..
         } = node;
         let lives = *lease_ms > 0;
         let state = match (lives, load.draining || node.drain_requested) {
@@ -92,8 +83,8 @@ fn rows<'n>(nodes: &'n [Node]) -> Vec<NodeRow<'n>> {
             channels: *lanes,
             turns: u64::from(load.running),
             waiting: u64::from(load.waiting),
-            to_take: *letters,
-            logged_in: *seat && lives,
+            to_take: *messages,
+            logged_in: *is_leader && lives,
             labels,
             config_differs: lives && Some(load.files.as_str()) != files,
             components_differ: lives && Some(load.components.as_str()) != components,

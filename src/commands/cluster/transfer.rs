@@ -2,13 +2,13 @@
 //! and back.
 
 use crate::cli::exit;
-use crate::startup::clustering;
+use crate::startup::cluster;
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::line;
 use aetheel_model::plain::counted;
 
 pub(in crate::commands) async fn import(settings: OperatorSettings) -> u8 {
-    match clustering::import(&settings.config).await {
+    match cluster::import(&settings.config).await {
         Ok(node) => {
             line(&format!(
                 "the pending work of this machine is in the cluster now; {node} continues it when it is started"
@@ -20,7 +20,7 @@ pub(in crate::commands) async fn import(settings: OperatorSettings) -> u8 {
 }
 
 pub(in crate::commands) async fn export(settings: OperatorSettings) -> u8 {
-    match clustering::export(&settings.config).await {
+    match cluster::export(&settings.config).await {
         Ok(lines) => {
             line(&format!(
                 "state/queue.md contains the pending work ({}), and the database contains no more data of the bot; unset CLUSTER_URL, then start the gateway",

@@ -4,8 +4,8 @@ use secrecy::ExposeSecret as _;
 
 use super::report::DoctorReport;
 use crate::commands::cluster::nodes::most_common;
-use crate::startup::clustering;
-use aetheel_cluster::{Cluster, DatabaseStatus, Node, Skew, Tables};
+use crate::startup::node_name;
+use aetheel_cluster::{Cluster, DatabaseStatus, Node, Skew, Tables, read_identity};
 use aetheel_discord::bot_id_of;
 use aetheel_model::plain::counted;
 use aetheel_settings::Config;
@@ -89,9 +89,9 @@ fn tables(report: &mut DoctorReport, tables: Tables) {
 
 /// Checks that no other machine uses the name of this one.
 fn check_name(report: &mut DoctorReport, config: &Config, nodes: &[&Node]) {
-    let name = clustering::node_name(config);
+    let name = node_name(config);
     let about = format!("node {name}");
-    let own = match clustering::read_identity(&config.config_dir) {
+    let own = match read_identity(&config.config_dir) {
         Ok(own) => own,
         Err(error) => {
             let says = format!("cannot read the identity of this machine: {error}");

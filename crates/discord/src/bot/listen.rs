@@ -12,13 +12,13 @@ use crate::connection::gateway;
 use crate::connection::gateway_sink::GatewaySink;
 use crate::connection::permit::Permit;
 use crate::connection::phase::ConnectionPhase;
-use crate::connection::sharing::{ClusterSink, EventSharing, LoginHistory};
+use crate::connection::sharing::{ClusterSink, EventSharing};
 use crate::inbound::probes::ProbeSender;
 use crate::inbound::router::{EventRouter, RouterDeps};
 use crate::inbound::{InboundProcessor, InboundQueue, InboundServices, IntakeState};
 use crate::questions::OfferHandler;
 use crate::setup::start_error::StartError;
-use aetheel_dispatch::{ClusterChat as _, Dispatcher};
+use aetheel_dispatch::{ClusterChat as _, Dispatcher, LoginHistory};
 use aetheel_model::id::ChannelId;
 use aetheel_runtime::supervisor;
 

@@ -95,7 +95,8 @@ impl Poster {
         let read_all = async {
             for channel in channels {
                 if self.is_unowned(channel.root()).await {
-                    let settings = self.workspace.channels().await.of(&Lane::Channel(channel.root()));
+                    let settings =
+                        self.workspace.channels().await.of(&Lane::Channel(channel.root()));
                     let all = settings.require_mention == Some(false);
                     let discord = self.discord.clone();
                     reads.spawn(async move { discord.unread_messages(channel, all).await });

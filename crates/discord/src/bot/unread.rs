@@ -20,7 +20,11 @@ impl Discord {
     /// Returns the events of the new messages in a channel, oldest first: those that may be for the
     /// bot, or with `all` those of all people. Repeats requests until Discord answers. Returns no
     /// events if the bot may not read the channel.
-    pub(super) async fn unread_messages(&self, place: RecentChannel, all: bool) -> Vec<GatewayEvent> {
+    pub(super) async fn unread_messages(
+        &self,
+        place: RecentChannel,
+        all: bool,
+    ) -> Vec<GatewayEvent> {
         loop {
             match self.read_messages(place, all).await {
                 Ok(events) => return events,

@@ -18,11 +18,11 @@ use super::login::{Login, LoginEnd, LoginParams, WATCH_INTERVAL};
 use super::permit::{Permit, PermitLoss};
 use super::phase::ConnectionPhase;
 use super::shards::{CONNECTED_GRACE, LoginPace, LoginSlot};
-use super::sharing::LoginHistory;
 use crate::api::endpoints::Endpoint;
 use crate::rest::{RestError, Timeouts};
 use crate::setup::start_error::StartError;
 use crate::wire::GatewayBot;
+use aetheel_dispatch::LoginHistory;
 use aetheel_runtime::figures;
 
 /// The longest pause between two logins.

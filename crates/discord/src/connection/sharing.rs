@@ -15,7 +15,7 @@ use super::gateway_event::{GatewayEvent, PERMISSIONS_CHANGED};
 use super::gateway_sink::{EventCallback, GatewaySink};
 use super::receipt::Receipt;
 use crate::notes::NotesCache;
-use aetheel_dispatch::ClusterMail;
+use aetheel_dispatch::{ClusterMail, LoginHistory};
 
 /// Minimum time between two notifications of the other nodes, because permissions change in bursts.
 const PERMISSIONS_INTERVAL: Duration = Duration::from_secs(1);
@@ -47,20 +47,9 @@ impl EventSharing {
     pub fn new(nodes: Arc<dyn ClusterMail>, leader: watch::Receiver<bool>) -> (Self, SharedEvents) {
         let (outgoing, events) = mpsc::unbounded_channel();
         let (messages, incoming) = mpsc::unbounded_channel();
-        let logins = Arc::new(ClusterLogins(Arc::clone(&nodes)));
-        let sharing = Self { outgoing, incoming, leader, logins };
+        let sharing = Self { outgoing, incoming, leader, logins: Arc::clone(&nodes) as _ };
         (sharing, SharedEvents { outgoing: events, incoming: messages, nodes })
     }
-}
-
-/// The recent logins of the bot. After many logins, the next one has to wait.
-#[async_trait]
-pub trait LoginHistory: Send + Sync {
-    /// Returns the times of the last logins, in milliseconds since 1970 and any order. Waits until
-    /// they are known.
-    async fn logins(&self) -> Vec<i64>;
-    /// Records that the bot is about to log in. Returns once this is saved.
-    async fn record_login(&self, at_ms: i64);
 }
 
 #[async_trait]
@@ -71,20 +60,6 @@ impl LoginHistory for NotesCache {
 
     async fn record_login(&self, at_ms: i64) {
         Self::record_login(self, at_ms);
-    }
-}
-
-/// The logins of all nodes, in the database of the cluster.
-struct ClusterLogins(Arc<dyn ClusterMail>);
-
-#[async_trait]
-impl LoginHistory for ClusterLogins {
-    async fn logins(&self) -> Vec<i64> {
-        self.0.logins().await
-    }
-
-    async fn record_login(&self, at_ms: i64) {
-        self.0.record_login(at_ms).await;
     }
 }
 

@@ -14,6 +14,13 @@ const MAX_FILE_BYTES: u64 = 4 << 20;
 /// The file that is left out because the agents of each machine write to it.
 const MEMORY_FILE: &str = "memory.md";
 
+/// The digests of a node, as texts.
+#[derive(Clone, Debug, Default)]
+pub(super) struct NodeDigests {
+    pub(super) files: String,
+    pub(super) components: String,
+}
+
 /// Returns a digest of the operator's markdown files. Blocks.
 pub(super) fn files(config: &Path) -> String {
     let entries = std::fs::read_dir(config).into_iter().flatten().flatten();

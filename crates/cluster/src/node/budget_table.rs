@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use aetheel_cluster::Cluster;
+use crate::Cluster;
 use aetheel_dispatch::{ClusterBudgets, ClusterBudgetsAway};
 use aetheel_model::budget::{BudgetGrant, BudgetNews, BudgetReport};
 

@@ -3,18 +3,19 @@
 //! The first node that notices a dead one takes over everything that it had. A node that is being
 //! drained gives its lanes away one by one, each when nothing runs in it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::mail::{InFlightMessages, patiently};
-use super::node_digests;
+use super::digests::{self, NodeDigests};
+use super::inbox::InFlightMessages;
 use super::returning_lanes::{ReturnDecisions, ReturningLanes};
 use super::waiting_lanes::WaitingLanes;
 use tokio::sync::watch;
 
-use crate::startup::clustering::{DISCORD_FILE, StateFiles};
-use aetheel_cluster::{Cluster, ClusterError, Handover, LaneRow, Load};
+use crate::retry::until_answered;
+use crate::start::{CHAT_FILE, StateFiles};
+use crate::{Cluster, ClusterError, Handover, LaneRow, Load};
 use aetheel_dispatch::{ClusterChat, ImportedEvents, LaneTransfer, Observer, Settings};
 use aetheel_model::event::{Lane, LaneFilter};
 use aetheel_model::plain::with_causes;
@@ -47,8 +48,6 @@ pub(super) struct LaneMover {
     pub(super) waiting: WaitingLanes,
     /// Lanes that other nodes are to give back.
     pub(super) returning: ReturningLanes,
-    /// Numbers of the messages for closed lanes whose authors were notified.
-    pub(super) notified: HashSet<i64>,
     /// The events of handovers that are in the journal but not acknowledged, by the number of the
     /// handover. A repeated import would not return them.
     pub(super) imported: HashMap<i64, ImportedEvents>,
@@ -56,8 +55,8 @@ pub(super) struct LaneMover {
 
 impl LaneMover {
     /// Runs until the program ends.
-    pub(super) async fn run(mut self, seat: watch::Receiver<bool>) {
-        let (mut drained, mut same) = (false, (String::new(), String::new()));
+    pub(super) async fn run(mut self, leadership: watch::Receiver<bool>) {
+        let (mut drained, mut digests) = (false, NodeDigests::default());
         let mut compared: Option<Instant> = None;
         loop {
             let peers = self.cluster.peers().borrow().clone();
@@ -65,12 +64,12 @@ impl LaneMover {
             figures::set_cluster(
                 self.cluster.lease().remaining(),
                 peers.live_nodes,
-                *seat.borrow(),
+                *leadership.borrow(),
             );
             if compared.is_none_or(|at| at.elapsed() > COMPARE_INTERVAL) {
-                (same, compared) = (self.digests().await, Some(Instant::now()));
+                (digests, compared) = (self.digests().await, Some(Instant::now()));
             }
-            self.report(peers.drain_requested, &same);
+            self.report(peers.drain_requested, &digests);
             if peers.drain_requested {
                 let left = self.move_all_away().await;
                 if left == 0 && !drained {
@@ -84,8 +83,8 @@ impl LaneMover {
                 drained = false;
                 self.claim_dead().await;
             }
-            let coming = patiently!(self.cluster.handovers());
-            for handover in coming.unwrap_or_default() {
+            let handovers = until_answered(|| self.cluster.handovers()).await;
+            for handover in handovers.unwrap_or_default() {
                 self.import_handover(&handover).await;
             }
             self.settle_returning().await;
@@ -96,7 +95,7 @@ impl LaneMover {
 
     /// Ends the agents of lanes that other nodes do not give back.
     async fn settle_returning(&mut self) {
-        let Some(ReturnDecisions { kept, lost }) = self.returning.settle(&self.cluster).await
+        let Some(ReturnDecisions { returned, lost }) = self.returning.settle(&self.cluster).await
         else {
             return;
         };
@@ -108,19 +107,21 @@ impl LaneMover {
             );
             self.forget(row).await;
         }
-        self.transfer.end_continued_turns(|lane| kept.iter().any(|row| row.has(lane)));
+        self.transfer.end_continued_turns(|lane| returned.iter().any(|row| row.has(lane)));
     }
 
     /// Gives the closed lanes back that other machines want, because the agents of their turns
     /// continue there.
     async fn give_back_lanes(&mut self) {
-        for row in patiently!(self.cluster.wanted_lanes()).unwrap_or_default() {
+        for row in until_answered(|| self.cluster.wanted_lanes()).await.unwrap_or_default() {
             // Its handover may not be imported yet.
             if !self.waiting.contains(&row.root) {
                 continue;
             }
             let (journal, files) = self.export(&row).await;
-            let given = patiently!(self.cluster.give_back(&row.root, &journal, &files)).flatten();
+            let given = until_answered(|| self.cluster.give_back(&row.root, &journal, &files))
+                .await
+                .flatten();
             if let Some(to) = given {
                 let lane = row.root.as_str();
                 tracing::info!(lane, to, "a channel returns to its machine, whose agent continues");
@@ -134,12 +135,12 @@ impl LaneMover {
     async fn open_waited(&mut self) {
         let waiting = self.waiting.roots();
         if waiting.is_empty() {
-            self.notified.clear();
             return;
         }
         self.give_back_lanes().await;
         self.report_closed_lanes().await;
-        let opened = patiently!(self.cluster.open_waiting_lanes(&waiting)).unwrap_or_default();
+        let opened =
+            until_answered(|| self.cluster.open_waiting_lanes(&waiting)).await.unwrap_or_default();
         if !opened.is_empty() {
             tracing::info!(
                 lanes = opened.len(),
@@ -152,8 +153,10 @@ impl LaneMover {
 
     /// Notifies the authors of messages for closed lanes.
     async fn report_closed_lanes(&mut self) {
-        for (message, until) in patiently!(self.cluster.closed_messages()).unwrap_or_default() {
-            if self.notified.insert(message.number) {
+        for (message, until) in
+            until_answered(|| self.cluster.closed_messages()).await.unwrap_or_default()
+        {
+            if self.waiting.needs_notice(message.number) {
                 let chat = Arc::clone(&self.chat);
                 supervisor::spawn_finite("notice of a closed channel", async move {
                     chat.report_closed(&message.body, until).await;
@@ -163,22 +166,24 @@ impl LaneMover {
     }
 
     /// Returns the digests of the operator's files and of the components.
-    async fn digests(&self) -> (String, String) {
+    async fn digests(&self) -> NodeDigests {
         let folder = self.workspace.folder().to_owned();
-        let files = tokio::task::spawn_blocking(move || node_digests::files(&folder)).await;
-        (files.unwrap_or_default(), node_digests::components(&*self.backends))
+        let files = tokio::task::spawn_blocking(move || digests::files(&folder)).await;
+        NodeDigests {
+            files: files.unwrap_or_default(),
+            components: digests::components(&*self.backends),
+        }
     }
 
-    fn report(&self, draining: bool, (files, components): &(String, String)) {
+    fn report(&self, draining: bool, digests: &NodeDigests) {
         let stats = self.observer.stats();
-        let room = self.slots as f64 - (stats.running + stats.waiting) as f64;
         self.cluster.report(Load {
-            free_slots: room,
+            free_slots: self.slots as f64 - (stats.running + stats.waiting) as f64,
             running: u32::try_from(stats.running).unwrap_or(u32::MAX),
             waiting: u32::try_from(stats.waiting).unwrap_or(u32::MAX),
             draining,
-            files: files.clone(),
-            components: components.clone(),
+            files: digests.files.clone(),
+            components: digests.components.clone(),
         });
     }
 
@@ -203,9 +208,11 @@ impl LaneMover {
             tracing::error!(error, from, "cannot import the lanes of another node; trying again");
         };
         if !self.imported.contains_key(&handover.id) {
-            let Some(first) = patiently!(self.cluster.next_number_block()) else { return };
+            let Some(first) = until_answered(|| self.cluster.next_number_block()).await else {
+                return;
+            };
             let lanes = self.transfer.open_lanes_of(&handover.journal);
-            let others = patiently!(self.cluster.lanes_of_other_nodes(&lanes));
+            let others = until_answered(|| self.cluster.lanes_of_other_nodes(&lanes)).await;
             let Some(others) = others else { return };
             let theirs = |lane: &Lane| !others.contains(lane);
             match self.transfer.import_lanes(&handover.journal, first, theirs).await {
@@ -220,7 +227,7 @@ impl LaneMover {
             handed_lanes.iter().any(|row| row.has(&lane))
         };
         let mut channels = Vec::new();
-        for (_, body) in handover.files.iter().filter(|(name, _)| name == DISCORD_FILE) {
+        for (_, body) in handover.files.iter().filter(|(name, _)| name == CHAT_FILE) {
             match self.chat.import_channels(body, &handed).await {
                 Ok(more) => channels.extend(more),
                 Err(error) => return failed(error.to_string()),
@@ -230,9 +237,9 @@ impl LaneMover {
             return failed(error.to_string());
         }
         // The state files lack the messages that the other node accepted just before it died.
-        let mut taken = self.transfer.accepted_messages();
-        taken.retain(|(channel, _)| handed(*channel));
-        channels.extend(self.chat.mark_handled(&taken));
+        let mut accepted = self.transfer.accepted_messages();
+        accepted.retain(|(channel, _)| handed(*channel));
+        channels.extend(self.chat.mark_handled(&accepted));
         // The handover is deleted next. If this node ends after that, its successor needs its files.
         let files = StateFiles::of(&self.cluster, self.workspace.folder());
         if !files.mirror_changes().await {
@@ -240,12 +247,16 @@ impl LaneMover {
         }
         let begun_lanes = self.transfer.begun_lanes();
         let has_begun = |row: &&LaneRow| begun_lanes.iter().any(|lane| row.has(lane));
-        let begun: Vec<String> =
+        let with_turns: Vec<String> =
             handed_lanes.iter().filter(has_begun).map(|row| row.root.clone()).collect();
-        let Some(opened) = patiently!(self.cluster.ack_handover(handover, &begun)) else { return };
-        let Some(absorbed) = self.imported.remove(&handover.id) else { return };
+        let Some(opened) =
+            until_answered(|| self.cluster.ack_handover(handover, &with_turns)).await
+        else {
+            return;
+        };
+        let Some(events) = self.imported.remove(&handover.id) else { return };
         let stays_closed =
-            |row: &&LaneRow| begun.contains(&row.root) && !opened.contains(&row.root);
+            |row: &&LaneRow| with_turns.contains(&row.root) && !opened.contains(&row.root);
         let waiting: Vec<LaneRow> = handed_lanes.iter().filter(stays_closed).cloned().collect();
         tracing::warn!(
             from = handover.from,
@@ -253,9 +264,9 @@ impl LaneMover {
             waiting = waiting.len(),
             "this node continues the work of another node; agent sessions start anew; `waiting` is the number of channels that stay closed until their agents have ended on the other machine"
         );
-        figures::cluster_takeover(absorbed.len());
+        figures::cluster_takeover(events.len());
         let is_waiting = |lane: &Lane| waiting.iter().any(|row| row.has(lane));
-        let (later, now) = absorbed.split(is_waiting);
+        let (later, now) = events.split(is_waiting);
         self.waiting.add(&waiting, later);
         self.waiting.begin(&opened);
         now.begin();
@@ -267,7 +278,7 @@ impl LaneMover {
 
     /// Moves the lanes that are idle to other nodes. Returns how many lanes are left.
     async fn move_all_away(&self) -> usize {
-        let lanes = patiently!(self.cluster.my_lanes()).unwrap_or_default();
+        let lanes = until_answered(|| self.cluster.my_lanes()).await.unwrap_or_default();
         let mut left = lanes.len();
         for lane in &lanes {
             if self.is_idle(lane) && self.move_away(lane).await {
@@ -285,21 +296,22 @@ impl LaneMover {
     /// Moves a lane to another node. Returns `false` if it stays here for now.
     async fn move_away(&self, row: &LaneRow) -> bool {
         let root = row.root.as_str();
-        patiently!(self.cluster.hold_messages(root, true));
-        let in_hand =
+        until_answered(|| self.cluster.hold_messages(root, true)).await;
+        let emptied =
             tokio::time::timeout(IN_FLIGHT_TIMEOUT, self.in_flight.wait_empty(Some(root))).await;
-        if in_hand.is_err() || !self.is_idle(row) {
-            patiently!(self.cluster.hold_messages(root, false));
+        if emptied.is_err() || !self.is_idle(row) {
+            until_answered(|| self.cluster.hold_messages(root, false)).await;
             return false;
         }
         let (journal, files) = self.export(row).await;
-        let gone = patiently!(self.cluster.transfer_lane(root, &journal, &files)).flatten();
-        if let Some(to) = gone {
+        let new_node =
+            until_answered(|| self.cluster.transfer_lane(root, &journal, &files)).await.flatten();
+        if let Some(to) = new_node {
             tracing::info!(lane = root, to, "a channel was moved to another node");
             self.forget(row).await;
             return true;
         }
-        patiently!(self.cluster.hold_messages(root, false));
+        until_answered(|| self.cluster.hold_messages(root, false)).await;
         false
     }
 
@@ -308,7 +320,7 @@ impl LaneMover {
         let theirs = filter_of(row);
         let mut files = self.workspace.state().export_lanes(Arc::clone(&theirs)).await;
         let notes = self.chat.export_channels(&|id| row.has(&Lane::Channel(id))).await;
-        files.push((DISCORD_FILE.to_owned(), notes));
+        files.push((CHAT_FILE.to_owned(), notes));
         (self.transfer.export_lanes(&*theirs), files)
     }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::budget_table::ClusterBudgetTable;
-use super::mail::{FILE_NEWS, patiently, root_of};
-use crate::startup::clustering::EVENT_MESSAGE;
-use aetheel_cluster::{Cluster, LaneOwner};
+use crate::mail::{EVENT_MESSAGE, FILE_NEWS};
+use crate::retry::until_answered;
+use crate::{Cluster, LaneOwner};
 use aetheel_dispatch::{ClusterBudgets, ClusterMessage, PromptRefusal, Router};
 use aetheel_model::event::NewEvent;
 use aetheel_model::id::ChannelId;
@@ -25,17 +25,17 @@ pub(super) struct ClusterRouter {
 #[async_trait]
 impl Router for ClusterRouter {
     fn is_remote(&self, event: &NewEvent) -> bool {
-        !self.cluster.has_open_lane(&root_of(&event.lane))
+        !self.cluster.has_open_lane(&event.lane.to_string())
     }
 
     async fn serves(&self, channel: ChannelId) -> bool {
         loop {
-            match patiently!(self.cluster.owner_of(channel)) {
+            match until_answered(|| self.cluster.owner_of(channel)).await {
                 Some(LaneOwner::ThisNode) => return true,
                 Some(LaneOwner::Moving) => tokio::time::sleep(MOVING_POLL_INTERVAL).await,
                 Some(LaneOwner::Unassigned(root)) => {
                     let roots = [root];
-                    patiently!(self.cluster.claim(&roots));
+                    until_answered(|| self.cluster.claim(&roots)).await;
                 }
                 Some(LaneOwner::OtherNode) | None => return false,
             }
@@ -45,15 +45,15 @@ impl Router for ClusterRouter {
     async fn send(&self, event: NewEvent) -> Result<(), PromptRefusal> {
         let body = serde_json::to_string(&event).map_err(|_| PromptRefusal::NotSaved)?;
         let key = event.key.clone().unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
-        let letters = [ClusterMessage {
+        let messages = [ClusterMessage {
             key,
-            root: root_of(&event.lane),
+            root: event.lane.to_string(),
             thread: None,
             kind: EVENT_MESSAGE.to_owned(),
             body,
             label: self.workspace.channels().await.of(&event.lane).node,
         }];
-        patiently!(self.cluster.post(&letters)).ok_or(PromptRefusal::NotSaved)
+        until_answered(|| self.cluster.post(&messages)).await.ok_or(PromptRefusal::NotSaved)
     }
 
     fn cluster_budgets(&self) -> Option<&dyn ClusterBudgets> {
@@ -63,6 +63,6 @@ impl Router for ClusterRouter {
     fn share_file_news(&self, news: String) {
         let cluster = self.cluster.clone();
         // A refusal is logged. News that arrive late are harmless.
-        tokio::spawn(async move { patiently!(cluster.broadcast(FILE_NEWS, &news)) });
+        tokio::spawn(async move { until_answered(|| cluster.broadcast(FILE_NEWS, &news)).await });
     }
 }

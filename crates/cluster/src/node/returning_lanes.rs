@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::mail::patiently;
-use aetheel_cluster::{Cluster, LaneRow};
+use crate::retry::until_answered;
+use crate::{Cluster, LaneRow};
 
 /// How long this machine waits for its lanes. Nodes of earlier versions never give them back.
 const RETURN_TIMEOUT: Duration = Duration::from_secs(20);
@@ -21,7 +21,7 @@ pub(super) struct ReturningLanes {
 /// The decisions about lanes that were to be given back.
 pub(super) struct ReturnDecisions {
     /// Lanes that this node has again, or may still get.
-    pub(super) kept: Vec<LaneRow>,
+    pub(super) returned: Vec<LaneRow>,
     /// Lanes that another node has opened, or did not give back in time.
     pub(super) lost: Vec<LaneRow>,
 }
@@ -39,19 +39,19 @@ impl ReturningLanes {
         }
         let is_late = self.since.is_none_or(|since| since.elapsed() > RETURN_TIMEOUT);
         if is_late {
-            patiently!(cluster.report_agents_ended(&[]));
+            until_answered(|| cluster.report_agents_ended(&[])).await;
         }
         // In this order, because a lane that waits may be given back between the calls.
-        let waiting = patiently!(cluster.lanes_waiting_for_this_machine())?;
-        let mine = patiently!(cluster.my_lanes())?;
+        let waiting = until_answered(|| cluster.lanes_waiting_for_this_machine()).await?;
+        let mine = until_answered(|| cluster.my_lanes()).await?;
         let is_in = |rows: &[LaneRow], row: &LaneRow| rows.iter().any(|one| one.root == row.root);
-        let (kept, mut lost): (Vec<_>, Vec<_>) = std::mem::take(&mut self.lanes)
+        let (returned, mut lost): (Vec<_>, Vec<_>) = std::mem::take(&mut self.lanes)
             .into_iter()
             .partition(|row| is_in(&mine, row) || !is_late && is_in(&waiting, row));
         lost.append(&mut self.lost);
         if !is_late {
-            self.lanes.clone_from(&kept);
+            self.lanes.clone_from(&returned);
         }
-        Some(ReturnDecisions { kept, lost })
+        Some(ReturnDecisions { returned, lost })
     }
 }

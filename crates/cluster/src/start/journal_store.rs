@@ -1,12 +1,12 @@
 //! Connects the writer of the journal with the database of a cluster.
 
+use std::error::Error;
 use std::io;
 
 use tokio::runtime::Handle;
 
-use super::refused;
-use crate::startup::StartRefusal;
-use aetheel_cluster::{ClusterError, JournalLines};
+use super::LocalStateError;
+use crate::{ClusterError, JournalLines};
 use aetheel_store::workspace::{FileError, LineStore};
 
 /// Store of journal lines in the database. Its methods block, because a thread of its own writes
@@ -30,23 +30,20 @@ impl LineStore for SharedStore {
     }
 }
 
-/// Converts a failure to open the journal. If the database cannot be reached, the exit code asks
-/// the service manager for another start; otherwise a person has to repair the journal.
-pub(super) fn journal_refused(error: &FileError) -> StartRefusal {
-    let source = std::error::Error::source(error)
+/// Converts a failure to open the journal: returns the error of the database if that is the cause.
+pub(super) fn journal_error(error: FileError) -> LocalStateError {
+    let of_database = error
+        .source()
         .and_then(|source| source.downcast_ref::<io::Error>())
         .and_then(io::Error::get_ref)
-        .and_then(|source| source.downcast_ref::<ClusterError>());
-    match source {
-        Some(error) => refused(error.clone()),
-        None => StartRefusal::of_file(error),
-    }
+        .and_then(|source| source.downcast_ref::<ClusterError>())
+        .cloned();
+    of_database.map_or(LocalStateError::Journal(error), LocalStateError::Cluster)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::exit;
     use aetheel_store::workspace::Workspace;
 
     struct Failing(ClusterError);
@@ -66,19 +63,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_node_that_loses_its_lease_while_it_starts_is_started_again() {
+    async fn a_journal_that_the_database_refuses_keeps_the_reason() {
         let folder = tempfile::tempdir().unwrap();
         let workspace = Workspace::open(folder.path()).await.unwrap();
-        let cases = [
-            (ClusterError::Fenced, exit::TEMPORARY),
-            (ClusterError::Away("it does not answer".to_owned()), exit::TEMPORARY),
-            (ClusterError::Refused("no such table".to_owned()), exit::UNAVAILABLE),
-        ];
-        for (error, code) in cases {
-            let store = Box::new(Failing(error));
+        for error in [
+            ClusterError::Fenced,
+            ClusterError::Away("it does not answer".to_owned()),
+            ClusterError::Refused("no such table".to_owned()),
+        ] {
+            let store = Box::new(Failing(error.clone()));
             let opened = workspace.journal_in(String::new(), store, 1 << 32).await;
-            let refused = journal_refused(&opened.expect_err("it cannot be written"));
-            assert_eq!(refused.code, code, "{:?}", refused.faults);
+            let refused = journal_error(opened.expect_err("it cannot be written"));
+            assert!(
+                matches!(&refused, LocalStateError::Cluster(why) if *why == error),
+                "{refused}"
+            );
         }
     }
 }

@@ -10,88 +10,20 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 
-use crate::startup::clustering::EVENT_MESSAGE;
-use aetheel_cluster::{Cluster, ClusterError, Inbox, ReceivedMessage};
-use aetheel_dispatch::{
-    ClusterChat, ClusterMail, ClusterMessage, FileNeighbours, Intake, PromptRefusal,
-};
-use aetheel_model::event::{Lane, NewEvent};
-use aetheel_model::id::ChannelId;
+use crate::mail::{EVENT_MESSAGE, FILE_NEWS};
+use crate::retry::until_answered;
+use crate::{Cluster, ClusterError, Inbox, ReceivedMessage};
+use aetheel_dispatch::{ClusterChat, FileNeighbours, Intake, PromptRefusal};
+use aetheel_model::event::NewEvent;
 use aetheel_runtime::supervisor;
 
-/// Kind of a message with news about the files of shared directories.
-pub(super) const FILE_NEWS: &str = "files";
 /// Most messages that one call of the database acknowledges.
 const MAX_BATCH: usize = 256;
-/// Delay before the database is called again, or a full queue is tried again.
+/// Delay before the messages are received again after an error, or a full queue is tried again.
 const RETRY_DELAY: Duration = Duration::from_millis(250);
-
-/// Evaluates a call of the database, and repeats it while the database cannot be reached or refuses
-/// this node. Returns `None` if the database can never accept the values of the call.
-macro_rules! patiently {
-    ($ask:expr) => {
-        loop {
-            match $ask.await {
-                Ok(answer) => break Some(answer),
-                Err(error) if $crate::app::cluster::mail::is_worth_another_try(&error).await => {}
-                Err(_) => break None,
-            }
-        }
-    };
-}
-pub(super) use patiently;
-
-/// Returns whether a failed call of the database is to be repeated, after a delay. Never returns
-/// once another node has replaced this one, because the program is about to end.
-pub(super) async fn is_worth_another_try(error: &ClusterError) -> bool {
-    match error {
-        ClusterError::Away(why) | ClusterError::Untrusted(why) => {
-            tracing::debug!(why, "a call of the cluster's database failed; trying again");
-            tokio::time::sleep(RETRY_DELAY).await;
-            true
-        }
-        ClusterError::Fenced => pending().await,
-        ClusterError::Refused(why) => {
-            tracing::error!(why, "the database of the cluster refused an operation");
-            false
-        }
-    }
-}
-
-/// Returns the name of a root lane in messages between nodes.
-pub(super) fn root_of(lane: &Lane) -> String {
-    lane.to_string()
-}
-
-/// The database of the cluster, as the adapter for the chat platform uses it.
-pub(super) struct NodeMail(pub(super) Cluster);
-
-#[async_trait]
-impl ClusterMail for NodeMail {
-    async fn post(&self, messages: &[ClusterMessage]) -> bool {
-        patiently!(self.0.post(messages)).is_some()
-    }
-
-    async fn broadcast(&self, kind: &str, body: &str) {
-        patiently!(self.0.broadcast(kind, body));
-    }
-
-    async fn find_root(&self, channel: ChannelId) -> Option<Lane> {
-        patiently!(self.0.find_root(channel)).flatten()?.parse().ok()
-    }
-
-    async fn logins(&self) -> Vec<i64> {
-        patiently!(self.0.logins()).unwrap_or_default()
-    }
-
-    async fn record_login(&self, at_ms: i64) {
-        patiently!(self.0.record_login(at_ms));
-    }
-}
 
 /// Counts the received messages that are not acknowledged yet, by the root of their lane.
 #[derive(Clone, Default)]
@@ -103,11 +35,11 @@ impl InFlightMessages {
     }
 
     fn ack(&self, root: &str) {
-        let mut taken = self.0.0.lock();
-        if let Some(count) = taken.get_mut(root) {
+        let mut counts = self.0.0.lock();
+        if let Some(count) = counts.get_mut(root) {
             *count -= 1;
             if *count == 0 {
-                taken.remove(root);
+                counts.remove(root);
             }
         }
         self.0.1.notify_waiters();
@@ -118,8 +50,8 @@ impl InFlightMessages {
         loop {
             let changed = self.0.1.notified();
             let is_empty = {
-                let taken = self.0.0.lock();
-                root.map_or(taken.is_empty(), |root| !taken.contains_key(root))
+                let counts = self.0.0.lock();
+                root.map_or(counts.is_empty(), |root| !counts.contains_key(root))
             };
             if is_empty {
                 return;
@@ -153,8 +85,8 @@ impl InboxReader {
             submit_all(self.intake.clone(), submitted, done.clone()),
         );
         loop {
-            let letters = match inbox.next().await {
-                Ok(letters) => letters,
+            let messages = match inbox.next().await {
+                Ok(messages) => messages,
                 Err(ClusterError::Fenced) => return pending().await,
                 Err(error) => {
                     tracing::error!(%error, "cannot receive the messages for this node");
@@ -162,16 +94,16 @@ impl InboxReader {
                     continue;
                 }
             };
-            for letter in letters {
-                let root = letter.root.clone().unwrap_or_default();
+            for message in messages {
+                let root = message.root.clone().unwrap_or_default();
                 self.in_flight.add(&root);
-                let number = letter.number;
-                if letter.kind == FILE_NEWS && self.file_neighbours.receive(&letter.body) {
+                let number = message.number;
+                if message.kind == FILE_NEWS && self.file_neighbours.receive(&message.body) {
                     let _ = done.send((number, root));
                     continue;
                 }
-                let passed = pass_on(letter, &done, &*self.chat, &events);
-                if passed == PassedOn::Kept {
+                let passed = pass_on(message, &done, &*self.chat, &events);
+                if passed == PassedOn::Unread {
                     // It does not hold its lane here.
                     self.in_flight.ack(&root);
                 }
@@ -187,7 +119,7 @@ enum PassedOn {
     /// It has a reader, or gets one in the next process.
     Read,
     /// This version cannot read it. It stays in the database.
-    Kept,
+    Unread,
     /// This version cannot read it. It was news for this node only, and is dropped.
     Dropped,
 }
@@ -196,7 +128,7 @@ impl PassedOn {
     fn log(self, number: i64, lane: &str) {
         match self {
             Self::Read => {}
-            Self::Kept => {
+            Self::Unread => {
                 let hint = format!(
                     "upgrade this node, or move the lane to a newer one with `aetheel drain`; `update aetheel.mail set done = now() where number = {number}` in the database drops the event"
                 );
@@ -220,12 +152,12 @@ impl PassedOn {
 /// Passes a message on. While the program shuts down nobody takes the message, so it stays
 /// unacknowledged and the next process receives it.
 fn pass_on(
-    letter: ReceivedMessage,
+    message: ReceivedMessage,
     done: &AckSender,
     chat: &dyn ClusterChat,
     events: &mpsc::UnboundedSender<RoutedEvent>,
 ) -> PassedOn {
-    let ReceivedMessage { number, root, kind, body } = letter;
+    let ReceivedMessage { number, root, kind, body } = message;
     let lane = root.clone().unwrap_or_default();
     match kind.as_str() {
         EVENT_MESSAGE if let Ok(event) = serde_json::from_str(&body) => {
@@ -233,7 +165,7 @@ fn pass_on(
             PassedOn::Read
         }
         _ if chat.receive(&kind, &body, ack_later(done, number, &lane)) => PassedOn::Read,
-        _ if root.is_some() => PassedOn::Kept,
+        _ if root.is_some() => PassedOn::Unread,
         _ => {
             let _ = done.send((number, lane));
             PassedOn::Dropped
@@ -256,14 +188,14 @@ type RoutedEvent = (NewEvent, i64, String);
 async fn ack_all(
     cluster: Cluster,
     mut done: mpsc::UnboundedReceiver<(i64, String)>,
-    hands: InFlightMessages,
+    in_flight: InFlightMessages,
 ) {
     let mut batch = Vec::new();
     while done.recv_many(&mut batch, MAX_BATCH).await > 0 {
         let numbers: Vec<i64> = batch.iter().map(|(number, _)| *number).collect();
-        patiently!(cluster.ack_messages(&numbers));
+        until_answered(|| cluster.ack_messages(&numbers)).await;
         for (_, root) in batch.drain(..) {
-            hands.ack(&root);
+            in_flight.ack(&root);
         }
     }
 }
@@ -286,12 +218,12 @@ async fn submit_all(
 /// shutting down; the event is then delivered again to the next process.
 async fn submit(intake: &Intake, event: NewEvent) -> bool {
     loop {
-        let taken = match intake.submit_routed(event.clone()) {
+        let submitted = match intake.submit_routed(event.clone()) {
             Ok(Some(accepted)) => accepted.wait_until_saved().await.map(drop),
             Ok(None) => Ok(()),
             Err(refusal) => Err(refusal),
         };
-        match taken {
+        match submitted {
             Ok(()) | Err(PromptRefusal::Known) => return true,
             Err(PromptRefusal::ShuttingDown) => return false,
             Err(
@@ -311,9 +243,10 @@ async fn submit(intake: &Intake, event: NewEvent) -> bool {
 mod tests {
     use super::*;
     use aetheel_dispatch::ChannelFilter;
-    use aetheel_model::event::{EventKind, EventOrigin};
-    use aetheel_model::id::MessageId;
+    use aetheel_model::event::{EventKind, EventOrigin, Lane};
+    use aetheel_model::id::{ChannelId, MessageId};
     use aetheel_store::workspace::FileError;
+    use async_trait::async_trait;
 
     /// Reads messages of the kind `chat` if their body is not empty.
     #[derive(Default)]
@@ -399,7 +332,7 @@ mod tests {
             [(EVENT_MESSAGE, newer.as_str()), ("chat", ""), ("of-a-later-version", "{}")]
         {
             let passed = pass_on(received(kind, body), &done, &chat, &events);
-            assert_eq!(passed, PassedOn::Kept, "{kind}");
+            assert_eq!(passed, PassedOn::Unread, "{kind}");
         }
         assert!(acknowledged.try_recv().is_err() && submitted.try_recv().is_err());
         let news = ReceivedMessage { root: None, ..received("of-a-later-version", "{}") };
