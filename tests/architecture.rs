@@ -516,6 +516,35 @@ fn the_documentation_lists_every_figure() {
 }
 
 #[test]
+fn a_build_without_the_optional_parts_contains_neither_their_crates_nor_their_libraries() {
+    const PARTS: [&str; 9] = [
+        "aetheel-cluster",
+        "aetheel-console",
+        "aetheel-otel",
+        "aetheel-registry",
+        "maud",
+        "opentelemetry",
+        "prost",
+        "tar",
+        "tokio-postgres",
+    ];
+    let crates = |features: &[&str]| -> BTreeSet<String> {
+        let mut cargo = std::process::Command::new("cargo");
+        cargo.current_dir(root()).args(["tree", "--locked", "--offline", "--package", "aetheel"]);
+        cargo.args(["--prefix", "none", "--edges", "normal", "--format", "{p}"]).args(features);
+        let listed = cargo.output().unwrap();
+        assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+        let listed = String::from_utf8(listed.stdout).unwrap();
+        listed.lines().filter_map(|line| Some(line.split_once(' ')?.0.to_owned())).collect()
+    };
+    let is_in = |crates: &BTreeSet<String>| PARTS.iter().all(|part| crates.contains(*part));
+    assert!(is_in(&crates(&[])), "a complete build contains {PARTS:?}");
+    let core = crates(&["--no-default-features"]);
+    let still: Vec<&&str> = PARTS.iter().filter(|part| core.contains(**part)).collect();
+    assert!(still.is_empty(), "{still:?}");
+}
+
+#[test]
 fn every_cargo_command_chooses_the_same_features_so_that_the_sandbox_is_built_once() {
     let asked = std::process::Command::new(root().join("scripts/one-build")).output().unwrap();
     assert!(asked.status.success(), "{}", String::from_utf8_lossy(&asked.stderr));

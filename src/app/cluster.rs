@@ -2,7 +2,7 @@
 
 use crate::cli::exit;
 use crate::startup::StartRefusal;
-use aetheel_cluster::Cluster;
+use crate::startup::cluster::Cluster;
 pub(super) use aetheel_cluster::{ClusterNode, LeaderFile, NodeParts};
 use aetheel_process::holder::HeldLauncher;
 

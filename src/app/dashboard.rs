@@ -7,12 +7,12 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::app::health::ProgramHealth;
+use super::core::Core;
 use crate::cli::exit;
 use crate::sources::{SchedulePlan, plan};
 use crate::startup::StartRefusal;
 use aetheel_discord::{Discord, SignInService, TooManyLinks};
-use aetheel_dispatch::{Dispatcher, RecordedEnd, TurnRenderer};
+use aetheel_dispatch::{RecordedEnd, TurnRenderer};
 use aetheel_kit::step_viewer::{StepViewer, StepViewerError, TurnSteps};
 use aetheel_model::access::{LanePermissions, SignInRequest};
 use aetheel_model::event::{Lane, NewEvent};
@@ -22,8 +22,9 @@ use aetheel_model::schedule::ScheduleEntry;
 use aetheel_settings::Config;
 use aetheel_store::workspace::{AuditReader, Hook, SavedSignIn, StateFile, Workspace};
 use aetheel_turn::Backends;
+pub(super) use aetheel_web::dashboard::Dashboard;
 use aetheel_web::dashboard::{
-    Dashboard, DashboardApi, DashboardListener, DashboardOrigin, MessagePreview, RecordedTurn,
+    DashboardApi, DashboardListener, DashboardOrigin, MessagePreview, RecordedTurn,
     ScheduleOverview, ScheduleView, SignInLinks,
 };
 
@@ -53,35 +54,49 @@ pub(super) async fn bind(
     Ok(Some(BoundDashboard { bound, sign_ins }))
 }
 
-/// Starts the dashboard, and lets people sign in to it with `/dashboard` in Discord.
-pub(super) fn open(
-    BoundDashboard { bound, sign_ins }: BoundDashboard,
-    dispatcher: &Dispatcher,
-    data: DashboardData,
-    (health, sharing): (&ProgramHealth, bool),
-) -> Dashboard {
-    let discord = data.discord.clone();
-    let health = Arc::new(health.clone());
-    let dashboard = bound.serve(dispatcher, Arc::new(data), health, (sign_ins, sharing));
-    discord.set_sign_in(Arc::new(DashboardSignIn(dashboard.sign_in_links())));
-    dashboard
+impl BoundDashboard {
+    /// Starts the dashboard, and lets people sign in to it with `/dashboard` in Discord.
+    pub(super) fn open(
+        self,
+        core: &Core,
+        discord: Discord,
+        backends: Arc<dyn Backends>,
+    ) -> Dashboard {
+        let redactor = core.redactor.clone();
+        let data = DashboardData {
+            discord: discord.clone(),
+            workspace: core.workspace.clone(),
+            zone: core.config.time_zone.clone(),
+            has_output_channel: core.config.output_channel.is_some(),
+            step_viewer: StepViewer::new(core.drain.recorder(), redactor.clone()),
+            backends,
+            query_timeout: core.config.query_timeout,
+            audit: AuditReader::new(&core.config.config_dir),
+            redactor,
+        };
+        let health = Arc::new(core.process.health.clone());
+        let sessions = (self.sign_ins, core.config.dashboard_sharing);
+        let dashboard = self.bound.serve(&core.dispatcher, Arc::new(data), health, sessions);
+        discord.set_sign_in(Arc::new(DashboardSignIn(dashboard.sign_in_links())));
+        dashboard
+    }
 }
 
 /// Provides the data of the dashboard from Discord, the recordings and the operator's files.
-pub(super) struct DashboardData {
-    pub(super) discord: Discord,
-    pub(super) workspace: Workspace,
+struct DashboardData {
+    discord: Discord,
+    workspace: Workspace,
     /// Time zone of schedules without one.
-    pub(super) zone: TimeZone,
+    zone: TimeZone,
     /// Whether `OUTPUT_CHANNEL_ID` is set, so that answers without a channel can be delivered.
-    pub(super) has_output_channel: bool,
-    pub(super) redactor: Redactor,
-    pub(super) audit: AuditReader,
+    has_output_channel: bool,
+    redactor: Redactor,
+    audit: AuditReader,
     /// Shows recorded turns step by step.
-    pub(super) machine: StepViewer,
-    pub(super) backends: Arc<dyn Backends>,
+    step_viewer: StepViewer,
+    backends: Arc<dyn Backends>,
     /// Time limit of a turn, which the rendered answers name.
-    pub(super) query_timeout: Duration,
+    query_timeout: Duration,
 }
 
 impl DashboardData {
@@ -160,7 +175,7 @@ impl DashboardApi for DashboardData {
     }
 
     fn step_viewer(&self) -> &StepViewer {
-        &self.machine
+        &self.step_viewer
     }
 
     async fn messages(
@@ -178,7 +193,7 @@ impl DashboardApi for DashboardData {
         let (discord, redactor) = (self.discord.clone(), self.redactor.clone());
         let timeout = self.query_timeout;
         let drawn = self
-            .machine
+            .step_viewer
             .run_blocking(move || draw(&discord, &redactor, &film, step, (&turn, &label, timeout)));
         drawn.await?.map_err(StepViewerError::Reread)
     }

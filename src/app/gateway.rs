@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 
 use super::core::Core;
+use super::dashboard::Dashboard;
 use super::leader_schedules::LeaderOnly;
 use super::phase::ProgramPhase;
 use super::process::GatewayProcess;
@@ -18,7 +19,6 @@ use crate::sources::RunningSchedules;
 use aetheel_discord::GatewayListener;
 use aetheel_process::holder::HeldLauncher;
 use aetheel_store::workspace::{GatewayReport, Lock};
-use aetheel_web::dashboard::Dashboard;
 
 pub(super) struct Gateway {
     pub(super) core: Core,

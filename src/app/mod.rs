@@ -2,8 +2,10 @@
 
 pub mod audit;
 mod budgets;
+#[cfg_attr(not(feature = "cluster"), path = "cluster_absent.rs")]
 mod cluster;
 mod core;
+#[cfg_attr(not(feature = "dashboard"), path = "dashboard_absent.rs")]
 mod dashboard;
 mod gateway;
 pub mod health;

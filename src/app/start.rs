@@ -25,12 +25,10 @@ use crate::sources::{Scheduler, submit_later_turns};
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{PreparedStart, Purpose, StartRefusal, survey};
 use aetheel_discord::{Discord, EventSharing, GatewayListener, OfferHandler, StartError};
-use aetheel_kit::step_viewer::StepViewer;
-use aetheel_model::redact::Redactor;
 use aetheel_process::holder::HeldLauncher;
 use aetheel_runtime::supervisor;
 use aetheel_settings::Config;
-use aetheel_store::workspace::{AuditReader, BootReport, Lock};
+use aetheel_store::workspace::{BootReport, Lock};
 use aetheel_turn::Backends;
 
 impl Gateway {
@@ -173,6 +171,7 @@ impl Connected {
         let core = Core {
             process,
             config,
+            redactor,
             dispatcher,
             workspace,
             webhooks,
@@ -187,7 +186,6 @@ impl Connected {
             discord,
             accept: Some(accept),
             backends,
-            redactor,
             dashboard,
             lock,
             recovery,
@@ -203,7 +201,6 @@ pub(super) struct Recovered {
     discord: Discord,
     accept: Option<OfferHandler>,
     backends: Arc<dyn Backends>,
-    redactor: Redactor,
     dashboard: Option<dashboard::BoundDashboard>,
     lock: Lock,
     recovery: JoinHandle<()>,
@@ -224,7 +221,7 @@ impl Recovered {
             Ok(listening) => listening,
             Err(code) => return Err(self.core.abandon(code).await),
         };
-        let Self { mut core, discord, backends, redactor, .. } = self;
+        let Self { mut core, discord, backends, .. } = self;
         if let (Some(node), Some(shared)) = (&mut core.node, shared) {
             discord.share_events(shared, core.workspace.clone());
             node.serve(NodeParts {
@@ -236,21 +233,7 @@ impl Recovered {
             });
         }
         core.webhooks.open().await;
-        let data = dashboard::DashboardData {
-            discord,
-            workspace: core.workspace.clone(),
-            zone: core.config.time_zone.clone(),
-            has_output_channel: core.config.output_channel.is_some(),
-            machine: StepViewer::new(core.drain.recorder(), redactor.clone()),
-            backends,
-            query_timeout: core.config.query_timeout,
-            audit: AuditReader::new(&core.config.config_dir),
-            redactor,
-        };
-        let dashboard = self.dashboard.map(|bound| {
-            let sharing = core.config.dashboard_sharing;
-            dashboard::open(bound, &core.dispatcher, data, (&core.process.health, sharing))
-        });
+        let dashboard = self.dashboard.map(|bound| bound.open(&core, discord, backends));
         let later_turns = core.dispatcher.later_turns.clone();
         Ok(Gateway {
             listening,

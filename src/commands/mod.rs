@@ -3,10 +3,11 @@
 mod audit;
 mod backend;
 mod check;
+#[cfg_attr(not(feature = "cluster"), path = "cluster_absent.rs")]
 mod cluster;
 mod completing;
 mod config;
-#[cfg(feature = "console")]
+#[cfg_attr(not(feature = "console"), path = "console_absent.rs")]
 mod console;
 mod costs;
 mod doctor;
@@ -79,23 +80,20 @@ pub fn run(cli: Cli) -> u8 {
         CliCommand::Health { common, json } => {
             with_settings(&common, None, |settings| health::run(&settings, json))
         }
-        CliCommand::Nodes { common, json } => {
-            with_sound_settings(&common, |settings| block_on(cluster::nodes::run(settings, json)))
-        }
+        CliCommand::Nodes { common, json } => on_cluster(&common, ClusterTask::Nodes { json }),
         CliCommand::Drain { common, node, undo, no_wait } => {
-            let wish = cluster::drain::DrainOptions { node, undo, no_wait };
-            with_sound_settings(&common, |settings| block_on(cluster::drain::run(settings, wish)))
+            on_cluster(&common, ClusterTask::Drain { node, undo, no_wait })
         }
         CliCommand::Cluster(ClusterCommand::Import(common)) => {
-            with_sound_settings(&common, |settings| block_on(cluster::transfer::import(settings)))
+            on_cluster(&common, ClusterTask::Import)
         }
         CliCommand::Cluster(ClusterCommand::Export(common)) => {
-            with_sound_settings(&common, |settings| block_on(cluster::transfer::export(settings)))
+            on_cluster(&common, ClusterTask::Export)
         }
         CliCommand::Init(wish) => init::run(wish),
         CliCommand::Console { common, backend } => {
             let settings = settings::read(&common, backend, WithoutSettings::Console, true);
-            run_with(settings, &common, run_console)
+            run_with(settings, &common, |settings| block_on(console::run(settings)))
         }
         CliCommand::Backend(BackendCommand::List { common, json, all }) => {
             with_sound_settings(&common, |settings| block_on(list_backends(settings, json, all)))
@@ -340,18 +338,24 @@ fn on_rollout(common: &Common, name: String, action: RolloutAction) -> u8 {
     with_sound_settings(common, |settings| block_on(backend::rollout::run(settings, name, action)))
 }
 
-#[cfg(feature = "console")]
-fn run_console(settings: OperatorSettings) -> u8 {
-    block_on(console::run(settings))
+/// A task of the commands about a cluster.
+enum ClusterTask {
+    Nodes {
+        json: bool,
+    },
+    Drain {
+        node: String,
+        /// Whether the node is to accept channels again.
+        undo: bool,
+        /// Whether to return without waiting for the node to hand over its channels.
+        no_wait: bool,
+    },
+    Import,
+    Export,
 }
 
-/// Refuses `aetheel console`, because this build leaves the console out.
-#[cfg(not(feature = "console"))]
-fn run_console(_settings: OperatorSettings) -> u8 {
-    terminal::print_stderr(
-        "error: this build has no console; build the program with the cargo feature `console`",
-    );
-    exit::UNAVAILABLE
+fn on_cluster(common: &Common, task: ClusterTask) -> u8 {
+    with_sound_settings(common, |settings| block_on(cluster::run(settings, task)))
 }
 
 /// Runs a future on a new runtime. Blocking tasks that still run afterwards delay the exit by at

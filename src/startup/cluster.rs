@@ -4,7 +4,8 @@ use secrecy::ExposeSecret as _;
 
 use super::{StartRefusal, node_name};
 use crate::cli::exit;
-use aetheel_cluster::{Cluster, ClusterError, LocalState, LocalStateError, NodeOptions};
+pub use aetheel_cluster::Cluster;
+use aetheel_cluster::{ClusterError, LocalState, LocalStateError, NodeOptions};
 use aetheel_discord::bot_id_of;
 use aetheel_model::finding::Finding;
 use aetheel_model::plain::with_causes;
@@ -47,28 +48,32 @@ pub fn findings(config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// Opens the journal: the file of this machine, or the journal of this node in the database of its
-/// cluster. Calls `waits` before it waits for the database.
+/// Returns the password in a URL, so that it can be redacted.
+pub(super) fn password_of_url(url: &str) -> Option<String> {
+    Cluster::password_of_url(url)
+}
+
+/// Joins the cluster and opens the journal of this node in its database. Calls `waits` before it
+/// waits for the database. Returns `None` without a cluster.
 ///
 /// # Errors
 /// Returns [`StartRefusal`] if the journal cannot be used or this node cannot join the cluster.
-pub(super) async fn open_journal(
+pub(super) async fn join(
     config: &Config,
     workspace: &Workspace,
     waits: impl FnOnce(),
-) -> Result<(Journal, Option<Cluster>), StartRefusal> {
+) -> Result<Option<(Journal, Cluster)>, StartRefusal> {
     if config.cluster_url.is_none() || config.discord_bot_token.is_none() {
-        let journal = workspace.journal().await.map_err(|error| StartRefusal::of_file(&error))?;
-        return Ok((journal, None));
+        return Ok(None);
     }
     waits();
-    let cluster = join(config, workspace).await?;
+    let cluster = register(config, workspace).await?;
     let journal = LocalState::new(cluster.clone(), workspace.clone()).open_journal().await?;
-    Ok((journal, Some(cluster)))
+    Ok(Some((journal, cluster)))
 }
 
-/// Joins the cluster of `CLUSTER_URL`.
-async fn join(config: &Config, workspace: &Workspace) -> Result<Cluster, StartRefusal> {
+/// Registers this node in the cluster of `CLUSTER_URL`.
+async fn register(config: &Config, workspace: &Workspace) -> Result<Cluster, StartRefusal> {
     let missing = |name: &str| StartRefusal::because(exit::CONFIG, format!("`{name}` is not set"));
     let url = config.cluster_url.as_ref().ok_or_else(|| missing("CLUSTER_URL"))?;
     let token = config.discord_bot_token.as_ref().ok_or_else(|| missing("DISCORD_BOT_TOKEN"))?;
@@ -98,7 +103,7 @@ async fn join(config: &Config, workspace: &Workspace) -> Result<Cluster, StartRe
 /// Returns [`StartRefusal`] if a gateway runs, or if files or the database cannot be used.
 pub async fn import(config: &Config) -> Result<String, StartRefusal> {
     let (workspace, _lock) = locked(config).await?;
-    let cluster = join(config, &workspace).await?;
+    let cluster = register(config, &workspace).await?;
     LocalState::new(cluster.clone(), workspace).import().await?;
     Ok(cluster.name().to_owned())
 }
@@ -111,7 +116,7 @@ pub async fn import(config: &Config) -> Result<String, StartRefusal> {
 /// be written. The cluster then keeps everything.
 pub async fn export(config: &Config) -> Result<usize, StartRefusal> {
     let (workspace, _lock) = locked(config).await?;
-    let cluster = join(config, &workspace).await?;
+    let cluster = register(config, &workspace).await?;
     Ok(LocalState::new(cluster, workspace).export().await?)
 }
 

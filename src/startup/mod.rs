@@ -2,8 +2,10 @@
 //! problems at once.
 
 pub mod cleanup;
+#[cfg_attr(not(feature = "cluster"), path = "cluster_absent.rs")]
 pub mod cluster;
 pub mod confinement;
+#[cfg_attr(not(feature = "dashboard"), path = "dashboard_absent.rs")]
 pub mod dashboard;
 mod describe;
 mod drain;
@@ -15,6 +17,7 @@ mod installer;
 mod loaded;
 mod observation;
 mod options;
+mod parts;
 mod prepare;
 mod purpose;
 mod refusal;
@@ -23,6 +26,8 @@ pub mod settings;
 pub mod shipped;
 pub mod surroundings;
 pub mod survey;
+#[cfg_attr(not(feature = "otel"), path = "traces_absent.rs")]
+mod traces;
 pub mod unknown;
 pub mod webhooks;
 
@@ -32,6 +37,7 @@ pub use host::host_of;
 pub use installer::{InstallError, InstallPlan, Installer, is_component_name};
 pub use loaded::LoadedBackends;
 pub use options::{discord_options, node_name, trust_gate};
+pub use parts::OptionalPart;
 pub use prepare::PreparedStart;
 pub use purpose::Purpose;
 pub use refusal::{StartRefusal, TAKEN_ADDRESS};

@@ -3,10 +3,8 @@
 
 use std::sync::Arc;
 
-use super::node_name;
+use super::traces::{self, TraceExporter};
 use aetheel_model::observed::ObservedEvent;
-use aetheel_model::plain::with_causes;
-use aetheel_otel::{TraceExporter, TraceOptions};
 use aetheel_settings::Config;
 use aetheel_turn::TurnObservers;
 use aetheel_wasm::ObserverSet;
@@ -20,20 +18,7 @@ pub(super) struct Observation {
 impl Observation {
     /// Starts the export of traces if the operator named a collector.
     pub(super) fn start(components: Arc<ObserverSet>, config: &Config) -> Self {
-        let node = config.cluster_url.as_ref().map(|_| node_name(config));
-        // Faults of these settings were reported before.
-        let options = TraceOptions::of(&config.traces, node.as_deref()).ok().flatten();
-        let traces = options.map(TraceExporter::start).transpose().unwrap_or_else(|error| {
-            tracing::error!(
-                error = with_causes(&error),
-                "traces are not sent; hint: check the system's certificates"
-            );
-            None
-        });
-        if traces.is_some() {
-            tracing::info!("traces of turns are sent to a collector");
-        }
-        Self { components, traces }
+        Self { components, traces: traces::start(config) }
     }
 
     /// Ends the observers, and sends the spans that wait. Takes at most two seconds for each.

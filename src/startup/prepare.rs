@@ -16,7 +16,6 @@ use crate::agents::acceptance;
 use crate::agents::findings::Findings;
 use crate::cli::exit;
 use crate::progress;
-use aetheel_cluster::Cluster;
 use aetheel_dispatch::{Choices, Dispatcher, DispatcherDeps, Outlet, Router};
 use aetheel_model::finding::{Finding, FindingLevel};
 use aetheel_model::id::{ChannelId, MessageId};
@@ -260,15 +259,20 @@ impl PreparedStart {
     pub async fn open_journal(
         &mut self,
         waits: impl FnOnce(),
-    ) -> Result<(Lock, Option<Cluster>), StartRefusal> {
+    ) -> Result<(Lock, Option<cluster::Cluster>), StartRefusal> {
         let lock = self.workspace.lock().map_err(|held| match &held {
             LockError::Other { .. } => StartRefusal::because(exit::LOCKED, held.to_string()),
             LockError::Failed { source, .. } => StartRefusal::of_io(&held.to_string(), source),
         })?;
         sweep_leftovers(self.workspace.folder());
-        let (journal, cluster) =
-            cluster::open_journal(&self.config, &self.workspace, waits).await?;
-        self.journal = Some(journal);
+        let joined = cluster::join(&self.config, &self.workspace, waits).await?;
+        let (journal, cluster) = joined.unzip();
+        self.journal = Some(match journal {
+            Some(journal) => journal,
+            None => {
+                self.workspace.journal().await.map_err(|error| StartRefusal::of_file(&error))?
+            }
+        });
         Ok((lock, cluster))
     }
 

@@ -52,12 +52,6 @@ pub struct ArtifactReference {
 }
 
 impl ArtifactReference {
-    /// Returns whether a text is meant as a reference and not as the path of a file.
-    #[must_use]
-    pub fn is_meant(text: &str) -> bool {
-        text.starts_with(SCHEME)
-    }
-
     /// Returns the registry: a host, with a port if it has one.
     #[must_use]
     pub fn registry(&self) -> &str {

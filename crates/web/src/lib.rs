@@ -5,6 +5,7 @@
 //! the traits of this crate. This is the only crate that uses `axum` and `rmcp`.
 
 mod connection;
+#[cfg(feature = "dashboard")]
 pub mod dashboard;
 mod slots;
 pub mod status;

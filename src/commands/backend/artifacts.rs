@@ -3,8 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tempfile::TempDir;
-
+use super::fetched::FetchedBackend;
 use super::open::KitError;
 use crate::cli::exit;
 use crate::startup::is_component_name;
@@ -13,9 +12,10 @@ use aetheel_kit::selftest;
 use aetheel_model::plain::with_causes;
 use aetheel_model::registry_key::RegistryKey;
 use aetheel_registry::{
-    ArtifactReference, ArtifactSource, BackendArtifact, LayoutFolder, RegistryClient,
+    ArtifactReference, ArtifactSource, BackendArtifact, BlobDigest, LayoutFolder, RegistryClient,
     RegistryError, RegistryLogin, unpack_cases,
 };
+use aetheel_store::workspace::{BackendLock, LockedBackend};
 
 /// From where artifacts come, and with which credentials.
 pub(super) struct ArtifactAccess {
@@ -26,26 +26,6 @@ pub(super) struct ArtifactAccess {
     from: Option<PathBuf>,
     /// Maximum size of a component, in bytes.
     limit: u64,
-}
-
-/// A backend in a folder of its own, which is removed when this is dropped.
-pub(super) struct FetchedBackend {
-    folder: TempDir,
-    /// The component, with its signature and cases beside it.
-    pub(super) file: PathBuf,
-    /// Its reference, with the digest of its manifest.
-    pub(super) reference: ArtifactReference,
-    /// The digest of its cases.
-    pub(super) cases: Option<String>,
-    /// Whether it came with a signature.
-    pub(super) is_signed: bool,
-}
-
-impl FetchedBackend {
-    /// Removes the name of the temporary folder from a message.
-    pub(super) fn plain(&self, message: &str) -> String {
-        message.replace(&format!("{}/", self.folder.path().display()), "")
-    }
 }
 
 impl ArtifactAccess {
@@ -81,15 +61,80 @@ impl ArtifactAccess {
         Ok(source.fetch(reference, self.limit).await?)
     }
 
-    /// Fetches an artifact and writes its files into a temporary folder.
-    pub(super) async fn download(
+    /// Fetches the artifact that the operator named. Refuses it if its tag named another version
+    /// when it was installed, unless `follow_tag` is set. Also returns a line for the operator.
+    pub(super) async fn fetch_named(
+        &self,
+        reference: &str,
+        lock: &BackendLock,
+        follow_tag: bool,
+    ) -> Result<(FetchedBackend, String), KitError> {
+        let named: ArtifactReference =
+            reference.parse().map_err(|error| KitError::usage(format!("{error}")))?;
+        let (found, now) = self.download(&named).await?;
+        let line = check_tag(lock, &named, &now, follow_tag)?;
+        Ok((found, line))
+    }
+
+    /// Fetches the version of an entry in `backends.lock.md`.
+    pub(super) async fn fetch_locked(
+        &self,
+        entry: &LockedBackend,
+    ) -> Result<FetchedBackend, KitError> {
+        Ok(self.download(&reference_of(entry)?).await?.0)
+    }
+
+    /// Fetches an artifact and writes its files into a temporary folder. Also returns the digest of
+    /// its manifest.
+    async fn download(
         &self,
         reference: &ArtifactReference,
-    ) -> Result<FetchedBackend, KitError> {
+    ) -> Result<(FetchedBackend, BlobDigest), KitError> {
         let artifact = self.fetch(reference).await?;
+        let digest = artifact.digest().clone();
         let reference = reference.clone();
         let written = tokio::task::spawn_blocking(move || write(&artifact, &reference));
-        written.await.map_err(|error| KitError::failed(error.to_string()))?
+        let fetched = written.await.map_err(|error| KitError::failed(error.to_string()))??;
+        Ok((fetched, digest))
+    }
+}
+
+/// Parses the reference of an entry, which must have a digest.
+fn reference_of(entry: &LockedBackend) -> Result<ArtifactReference, KitError> {
+    let invalid = |reason: String| {
+        KitError::failed(format!("backends.lock.md, section {}: {reason}", entry.file))
+    };
+    let reference: ArtifactReference =
+        entry.reference.parse().map_err(|error| invalid(format!("{error}")))?;
+    match reference.digest() {
+        Some(_) => Ok(reference),
+        None => Err(invalid(format!("{reference} has no digest"))),
+    }
+}
+
+/// Refuses an artifact whose tag named another version when it was installed, unless the operator
+/// follows the tag. Returns a line for the operator.
+fn check_tag(
+    lock: &BackendLock,
+    named: &ArtifactReference,
+    now: &BlobDigest,
+    follow: bool,
+) -> Result<String, KitError> {
+    if named.digest().is_some() {
+        return Ok(String::new());
+    }
+    let before = lock.entries().iter().find_map(|entry| {
+        let known = reference_of(entry).ok()?;
+        (known.tag_only()? == *named).then(|| known.digest().cloned())?
+    });
+    match before.filter(|before| before != now) {
+        None => Ok(format!("{named} is {now}\n")),
+        Some(before) if follow => Ok(format!("{named} is {now} now, it was {before}\n")),
+        Some(before) => Err(KitError::failed(format!(
+            "{named} is {now} now, but backends.lock.md has {before}; hint: `--follow-tag` installs \
+             the new version, `{}` the known one",
+            named.with_digest(before.clone())
+        ))),
     }
 }
 
@@ -119,7 +164,7 @@ fn write(
     Ok(FetchedBackend {
         folder,
         file,
-        reference: reference.with_digest(artifact.digest().clone()),
+        reference: reference.with_digest(artifact.digest().clone()).to_string(),
         cases: artifact.cases_digest().map(ToString::to_string),
         is_signed: artifact.signature().is_some(),
     })

@@ -7,9 +7,10 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::artifacts::{ArtifactAccess, FetchedBackend};
+use super::artifacts::ArtifactAccess;
 use super::changes::changes;
 use super::consent;
+use super::fetched::{FetchedBackend, is_reference};
 use super::locked;
 use super::open::{self, KitError};
 use crate::cli::exit;
@@ -24,7 +25,6 @@ use aetheel_model::plain::{counted, with_causes};
 use aetheel_model::redact::Redactor;
 use aetheel_model::rollout::Rollout;
 use aetheel_recording::Backend as _;
-use aetheel_registry::ArtifactReference;
 use aetheel_runtime::log;
 use aetheel_settings::Config;
 use aetheel_store::workspace::{BackendFile, LockedBackend};
@@ -43,7 +43,8 @@ pub(in crate::commands) struct InstallOptions {
 /// A backend that the operator wants to install.
 enum InstallWish {
     File(PathBuf),
-    Artifact(ArtifactReference),
+    /// An artifact in a registry, given by its reference.
+    Artifact(String),
     /// Exactly the version of an entry in `backends.lock.md`.
     Locked(LockedBackend),
 }
@@ -131,12 +132,8 @@ fn wishes(
         }
         return Ok(lock.entries().iter().cloned().map(InstallWish::Locked).collect());
     };
-    match component.to_str().filter(|text| ArtifactReference::is_meant(text)) {
-        Some(text) => {
-            let reference: ArtifactReference =
-                text.parse().map_err(|error| KitError::usage(format!("{error}")))?;
-            Ok(vec![InstallWish::Artifact(reference)])
-        }
+    match component.to_str().filter(|text| is_reference(text)) {
+        Some(reference) => Ok(vec![InstallWish::Artifact(reference.to_owned())]),
         None if from_folder => {
             Err(KitError::usage("--from needs a reference (`oci://HOST/NAME:TAG`) or `--locked`"))
         }
@@ -176,8 +173,8 @@ impl InstallJob<'_> {
             }
             InstallWish::Artifact(reference) => {
                 let lock = locked::read(self.config)?;
-                let found = self.access.download(reference).await?;
-                let said = locked::check_tag(&lock, reference, &found, self.wish.follow_tag)?;
+                let follow_tag = self.wish.follow_tag;
+                let (found, said) = self.access.fetch_named(reference, &lock, follow_tag).await?;
                 self.install_fetched(&found, said).await
             }
             InstallWish::Locked(entry) => self.install_locked(entry).await,
@@ -185,8 +182,8 @@ impl InstallJob<'_> {
     }
 
     async fn install_locked(&self, entry: &LockedBackend) -> Result<Installed, KitError> {
-        let reference = locked::reference_of(entry)?;
-        let found = self.access.download(&reference).await?;
+        let found = self.access.fetch_locked(entry).await?;
+        let reference = &entry.reference;
         let component = std::fs::read(&found.file)
             .map(|bytes| aetheel_store::workspace::component_digest(&bytes))
             .unwrap_or_default();

@@ -7,6 +7,7 @@
 //! are in [`aetheel_kit`].
 
 pub(super) mod approve;
+#[cfg_attr(not(feature = "registry"), path = "artifacts_absent.rs")]
 mod artifacts;
 mod bench;
 mod bindings;
@@ -17,6 +18,7 @@ mod componentize;
 mod consent;
 mod contract;
 pub(super) mod dev;
+mod fetched;
 mod guest_output;
 mod inspect;
 pub(super) mod install;

@@ -14,38 +14,14 @@ use aetheel_model::plain::counted;
 /// Interval between two checks of the progress.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-#[derive(Clone, Debug)]
-pub(in crate::commands) struct DrainOptions {
-    pub node: String,
-    /// Whether the node is to accept channels again.
-    pub undo: bool,
-    /// Whether to return without waiting for the node to hand over its channels.
-    pub no_wait: bool,
-}
-
-/// Asks the node to hand over its channels, and waits until the last one is handed over. Returns
-/// the exit code.
-pub(in crate::commands) async fn run(settings: OperatorSettings, wish: DrainOptions) -> u8 {
-    let url = match cluster_url(&settings) {
-        Ok(url) => url.expose_secret(),
+/// Asks the node to hand over its channels, and waits until the last one is handed over unless
+/// `no_wait` is set. Returns the exit code.
+pub(super) async fn run(settings: OperatorSettings, node: &str, no_wait: bool) -> u8 {
+    let url = match request(&settings, node, true).await {
+        Ok(url) => url,
         Err(code) => return code,
     };
-    let node = &wish.node;
-    match Cluster::request_drain(url, node, !wish.undo).await {
-        Ok(true) => {}
-        Ok(false) => {
-            print_stderr(&format!(
-                "there is no working node {node:?}; `aetheel nodes` lists the nodes"
-            ));
-            return exit::USAGE;
-        }
-        Err(error) => return report_error(&settings, &error),
-    }
-    if wish.undo {
-        line(&format!("{node} works again: it accepts new channels"));
-        return exit::OK;
-    }
-    if wish.no_wait {
+    if no_wait {
         line(&format!("{node} hands its channels over; `aetheel nodes` shows the progress"));
         return exit::OK;
     }
@@ -72,6 +48,37 @@ pub(in crate::commands) async fn run(settings: OperatorSettings, wish: DrainOpti
             Err(error) => return report_error(&settings, &error),
         }
         tokio::time::sleep(POLL_INTERVAL).await;
+    }
+}
+
+/// Makes a node accept channels again. Returns the exit code.
+pub(super) async fn undo(settings: OperatorSettings, node: &str) -> u8 {
+    if let Err(code) = request(&settings, node, false).await {
+        return code;
+    }
+    line(&format!("{node} works again: it accepts new channels"));
+    exit::OK
+}
+
+/// Asks the node to hand over its channels, or withdraws that. Returns the URL of the database.
+///
+/// # Errors
+/// The exit code.
+async fn request<'s>(
+    settings: &'s OperatorSettings,
+    node: &str,
+    wanted: bool,
+) -> Result<&'s str, u8> {
+    let url = cluster_url(settings)?.expose_secret();
+    match Cluster::request_drain(url, node, wanted).await {
+        Ok(true) => Ok(url),
+        Ok(false) => {
+            print_stderr(&format!(
+                "there is no working node {node:?}; `aetheel nodes` lists the nodes"
+            ));
+            Err(exit::USAGE)
+        }
+        Err(error) => Err(report_error(settings, &error)),
     }
 }
 

@@ -14,7 +14,7 @@ use aetheel_cluster::{Cluster, Node};
 use aetheel_model::plain::counted;
 
 /// Prints one line per node, or JSON, and returns the exit code.
-pub(in crate::commands) async fn run(settings: OperatorSettings, json: bool) -> u8 {
+pub(super) async fn run(settings: OperatorSettings, json: bool) -> u8 {
     let url = match cluster_url(&settings) {
         Ok(url) => url,
         Err(code) => return code,

@@ -7,7 +7,7 @@ use crate::startup::settings::OperatorSettings;
 use crate::terminal::line;
 use aetheel_model::plain::counted;
 
-pub(in crate::commands) async fn import(settings: OperatorSettings) -> u8 {
+pub(super) async fn import(settings: OperatorSettings) -> u8 {
     match cluster::import(&settings.config).await {
         Ok(node) => {
             line(&format!(
@@ -19,7 +19,7 @@ pub(in crate::commands) async fn import(settings: OperatorSettings) -> u8 {
     }
 }
 
-pub(in crate::commands) async fn export(settings: OperatorSettings) -> u8 {
+pub(super) async fn export(settings: OperatorSettings) -> u8 {
     match cluster::export(&settings.config).await {
         Ok(lines) => {
             line(&format!(

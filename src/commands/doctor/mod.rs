@@ -5,6 +5,7 @@
 //! action. Unreachable Discord is a fault, but all other checks still run. Tested by `tests/gateway/doctor.rs`.
 
 mod agents;
+#[cfg(feature = "cluster")]
 mod cluster;
 mod discord;
 mod drift;
@@ -57,6 +58,7 @@ pub(super) async fn examine(settings: OperatorSettings, wish: DoctorOptions) -> 
         agents::examine(&mut report, config, variables, &settings.unknown_variables).await;
     drift::examine(&mut report, config, &backends);
     lost_replies::examine(&mut report, config);
+    #[cfg(feature = "cluster")]
     cluster::examine(&mut report, config, wish.offline).await;
     if wish.offline {
         report.ok("discord", "not asked: --offline");

@@ -16,11 +16,9 @@ use secrecy::SecretString;
 use self::sources::SourceValues;
 use self::unconfigured::UnconfiguredFolders;
 use crate::cli::Common;
-use crate::startup::{file_modes, survey, webhooks};
-use aetheel_cluster::Cluster;
+use crate::startup::{cluster, file_modes, survey, traces, webhooks};
 use aetheel_model::finding::{Finding, FindingLevel};
 use aetheel_model::redact::{Redactor, is_secret_name};
-use aetheel_otel::TraceOptions;
 use aetheel_runtime::log;
 use aetheel_settings::{AUTO, Config, VARIABLES};
 use aetheel_turn::BASE_VARIABLES;
@@ -165,15 +163,15 @@ pub fn read(
     secrets.extend(webhooks::redacted_forms(&webhook_secrets));
     if let Some(url) = variables.get("CLUSTER_URL") {
         secrets.extend(
-            [Some(url.clone()), Cluster::password_of_url(url)]
+            [Some(url.clone()), cluster::password_of_url(url)]
                 .into_iter()
                 .flatten()
                 .map(SecretString::from),
         );
     }
-    match TraceOptions::of(&config.traces, None) {
-        Ok(options) => secrets.extend(options.iter().flat_map(TraceOptions::secrets)),
-        Err(more) => faults.extend(more.into_iter().map(|fault| invalid(fault.to_string()))),
+    match traces::secrets(&config.traces) {
+        Ok(more) => secrets.extend(more),
+        Err(more) => faults.extend(more),
     }
     // The password alone is a secret too.
     secrets.extend(config.registry_key.iter().map(|key| key.password.clone()));

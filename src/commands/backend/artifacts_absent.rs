@@ -1,0 +1,37 @@
+//! Stands for `artifacts` in a build without it.
+
+use std::path::PathBuf;
+
+use super::fetched::FetchedBackend;
+use super::open::KitError;
+use crate::cli::exit;
+use crate::startup::OptionalPart;
+use crate::startup::settings::OperatorSettings;
+use aetheel_store::workspace::{BackendLock, LockedBackend};
+
+/// Refuses all artifacts.
+pub(super) struct ArtifactAccess;
+
+#[expect(clippy::unused_async, reason = "a build with registries asks them")]
+impl ArtifactAccess {
+    pub(super) fn new(_: &OperatorSettings, _: Option<PathBuf>) -> Self {
+        Self
+    }
+
+    pub(super) async fn fetch_named(
+        &self,
+        _: &str,
+        _: &BackendLock,
+        _: bool,
+    ) -> Result<(FetchedBackend, String), KitError> {
+        Err(refusal())
+    }
+
+    pub(super) async fn fetch_locked(&self, _: &LockedBackend) -> Result<FetchedBackend, KitError> {
+        Err(refusal())
+    }
+}
+
+fn refusal() -> KitError {
+    KitError { code: exit::UNAVAILABLE, text: OptionalPart::Registry.absence(), hint: None }
+}
