@@ -19,6 +19,8 @@ export BACKEND CASE CLI_VERSIONS FRESH
 # Signs what `dist` makes.
 export MINISIGN_KEY
 DOC := doc --no-deps --document-private-items
+# Tests that start `aetheel-kit`: cargo builds it with the test of its package only.
+WITH_KIT := --test integration --test program
 
 .PHONY: help setup guests languages language demo install test proof test-templates test-browser chaos chaos-cluster check fuzz attack-directories bench measure test-live dist test-dist clean
 
@@ -35,7 +37,7 @@ guests: setup ## build the backends and put the changed ones into backends/
 	@scripts/install-guests $(BACKENDS_DIR) $(GUESTS:%=target/guests/$(GUEST_TARGET)/release/%.wasm)
 
 demo: guests ## talk to the scripted demo agent in this terminal; needs no key
-	cargo build --bins
+	cargo build --bin aetheel --bin aetheel-hold
 	@scripts/demo
 
 install: guests ## build a release and install it with its backends; PREFIX=~/.local
@@ -58,17 +60,17 @@ test: guests languages ## run the tests of the guests and the host that need no 
 	cargo test --workspace
 
 test-templates: guests languages ## build and test what `aetheel backend new` writes, every language and kind; `test` leaves the slow ones out
-	cargo test --test integration kit::templates -- --include-ignored
+	cargo test $(WITH_KIT) kit::templates -- --include-ignored
 
 proof: guests ## change every key of every recording and look for lost answers, and mend backends: all of what `test` takes a sample of; half an hour
-	MUTANTS=all cargo test --release --test integration -- --include-ignored --nocapture proof:: mending::
+	MUTANTS=all cargo test --release $(WITH_KIT) -- --include-ignored --nocapture proof:: mending::
 
 test-browser: guests ## use the dashboard with Chromium: keys, no script, phones, barriers (axe), pictures; UPDATE_SCREENSHOTS=1 writes these
 	@scripts/install-browser
 	cargo test --test integration browser:: -- --ignored
 
 chaos: guests ## kill and upgrade the program again and again under load, about half an hour; KILLS= OPEN_KILLS= UPGRADES= EVENTS= CHANNELS= LATENCY= SEED=
-	KILLS=$${KILLS:-200} OPEN_KILLS=$${OPEN_KILLS:-300} UPGRADES=$${UPGRADES:-20} EVENTS=$${EVENTS:-5000} CHANNELS=$${CHANNELS:-40} cargo test --test integration gateway::chaos:: -- --nocapture
+	KILLS=$${KILLS:-200} OPEN_KILLS=$${OPEN_KILLS:-300} UPGRADES=$${UPGRADES:-20} EVENTS=$${EVENTS:-5000} CHANNELS=$${CHANNELS:-40} cargo test $(WITH_KIT) gateway::chaos:: -- --nocapture
 
 chaos-cluster: guests ## three machines for one bot under load: kills, sleep, cut and stalled links, a killed database, a database that refuses, clocks 30 s apart; an hour; FAULTS= EVENTS= CHANNELS= KINDS= SEED=
 	@scripts/postgres
@@ -103,6 +105,7 @@ attack-directories: guests ## start agents for a minute while their directory is
 bench: guests languages ## measure; figures and how to read them: docs/performance.md, docs/languages.md
 	$(GUEST_CARGO) build --release --workspace --examples
 	cargo bench --bench '*'
+	cargo build --release --bins
 	@AETHEEL=target/release/aetheel scripts/bench-languages
 
 measure: guests ## print how long a confined start and reading a hundred thousand old turns take

@@ -2,12 +2,14 @@
 //! it runs.
 //!
 //! This package is the program: command line, start, shutdown, and the adapters that are too small
-//! for a crate. Its second binary, `aetheel-hold`, uses the crate of that name only. The rest is in
-//! `crates/`. A crate depends only on crates of lower rows:
+//! for a crate. Its second binary, `aetheel-hold`, uses the crate of that name only. A third one,
+//! `aetheel-kit`, is in `aetheel-authoring`, which uses this library. The rest is in `crates/`. A
+//! crate depends only on crates of lower rows:
 //!
 //! | layer | crates and modules |
 //! |---|---|
-//! | program | [`cli`] [`commands`] [`app`] [`startup`] [`agents`] [`terminal`] [`terminal_prompt`] [`progress`] [`sources`] [`demo`] [`mending`] |
+//! | workbench | `aetheel-authoring` |
+//! | program | [`cli`] [`commands`] [`app`] [`startup`] [`agents`] [`kit_program`] [`terminal`] [`terminal_prompt`] [`progress`] [`sources`] [`demo`] [`mending`] |
 //! | holder | `aetheel-hold` |
 //! | adapters | `aetheel-wasm` `aetheel-process` `aetheel-discord` `aetheel-console` `aetheel-web` `aetheel-cluster` `aetheel-registry` `aetheel-otel` |
 //! | use cases | `aetheel-dispatch` `aetheel-kit` |
@@ -21,6 +23,7 @@ pub mod app;
 pub mod cli;
 pub mod commands;
 pub mod demo;
+pub mod kit_program;
 pub mod mending;
 pub mod progress;
 pub mod sources;

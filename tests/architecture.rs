@@ -9,7 +9,7 @@ use aetheel_runtime::figures::FIGURES;
 use aetheel_settings::VARIABLES;
 
 /// Crates of the workspace, lowest layer first. A crate may name crates of lower layers only.
-const LAYERS: [&[&str]; 7] = [
+const LAYERS: [&[&str]; 8] = [
     &["model"],
     &["runtime", "settings"],
     &["recording", "store"],
@@ -17,6 +17,8 @@ const LAYERS: [&[&str]; 7] = [
     &["dispatch", "kit"],
     &["cluster", "console", "discord", "otel", "process", "registry", "wasm", "web"],
     &["hold"],
+    // Above the program in `src/`.
+    &["authoring"],
 ];
 
 /// Libraries, and the crates that may depend on each. `aetheel` is the program in `src/`.
@@ -385,7 +387,7 @@ fn tasks_that_run_as_long_as_the_program_are_supervised() {
     // The threads of these files end on their own, or are restarted by their users.
     let threads = [
         "crates/runtime/src/supervisor.rs",
-        "src/commands/backend/record/mod.rs",
+        "crates/authoring/src/record/mod.rs",
         "crates/wasm/src/engine.rs",
         "crates/console/src/input.rs",
         "crates/discord/src/connection/login.rs",

@@ -42,13 +42,15 @@ fn an_installation_from_a_clone_has_the_layout_of_a_package() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     fs::create_dir(at("built")).unwrap();
-    for name in ["aetheel", "aetheel-hold"] {
+    for name in ["aetheel", "aetheel-hold", "aetheel-kit"] {
         write_program(&at("built").join(name), "exit 0");
     }
     let (built, prefix) = (at("built").display().to_string(), at("prefix").display().to_string());
     let done = run("install", &[&built, &prefix], folder.path());
     assert!(done.status.success(), "{done:?}");
-    for name in ["bin/aetheel", "bin/aetheel-hold", "lib/aetheel/backends/demo.wasm"] {
+    for name in
+        ["bin/aetheel", "bin/aetheel-hold", "bin/aetheel-kit", "lib/aetheel/backends/demo.wasm"]
+    {
         assert!(at("prefix").join(name).is_file(), "{name} is missing");
     }
     let refused = run("install", &[&built, "relative"], folder.path());

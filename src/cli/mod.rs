@@ -8,7 +8,9 @@ mod observer;
 mod policy;
 mod report;
 
+use std::io::Write as _;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use aetheel_hold::HoldArgs;
 use clap::error::{ContextKind, ContextValue};
@@ -24,8 +26,10 @@ pub use self::policy::PolicyCommand;
 pub use self::report::ReportArgs;
 use crate::terminal::Verbosity;
 use aetheel_model::budget::{BudgetCap, CapError};
+use aetheel_model::choice::LogFormat;
 pub use aetheel_model::exit;
 use aetheel_model::suggest::nearest;
+use aetheel_runtime::log;
 
 /// Coding agents in Discord, through backends that are replaced while it runs.
 #[derive(Debug, Parser)]
@@ -381,6 +385,35 @@ pub fn parse() -> Result<Cli, clap::Error> {
         }
         error
     })
+}
+
+/// Parses the command line of this process, runs the command, and returns its exit code. Prints
+/// what is wrong with the command line, or the help.
+pub fn main(run: impl FnOnce(Cli) -> u8) -> ExitCode {
+    match parse() {
+        Ok(cli) => ExitCode::from(run(cli)),
+        Err(error) => {
+            let wrong = error.use_stderr();
+            if wrong && is_json() {
+                let line = log::fault_line(LogFormat::Json, error.render().to_string().trim_end());
+                let _ = std::io::stderr().write_all(line.as_bytes());
+            } else {
+                // A failure cannot be reported without a terminal.
+                let _ = error.print();
+            }
+            ExitCode::from(if wrong { exit::USAGE } else { exit::OK })
+        }
+    }
+}
+
+/// Returns whether a wrong command line is reported as JSON: if `LOG_FORMAT` is `json`, or if the
+/// log of the command would be JSON.
+fn is_json() -> bool {
+    let logs = std::env::args().nth(1).is_some_and(|command| has_log(&command));
+    match log::format_from_environment() {
+        LogFormat::Auto => logs && log::is_json(LogFormat::Auto),
+        format => format == LogFormat::Json,
+    }
 }
 
 /// The commands of `aetheel cluster`.

@@ -9,57 +9,49 @@ mod completing;
 mod config;
 #[cfg_attr(not(feature = "console"), path = "console_absent.rs")]
 mod console;
+pub mod context;
 mod costs;
 mod doctor;
 mod extension_row;
 mod gateway;
 mod health;
 mod init;
+pub mod kit;
 mod listing;
 mod listing_rows;
-mod new_extension;
-mod observer;
 mod pages;
 mod ping;
-mod policy;
 mod recover;
 mod serving;
 mod upgrade;
 
 use std::io::{IsTerminal as _, Write as _};
-use std::time::Duration;
 
-use self::backend::compare;
 use self::backend::rollout::RolloutAction;
 pub use self::completing::complete;
+use self::context::{
+    block_on, if_sound_but_caps, run_with, with_console_settings, with_repaired_files,
+    with_settings, with_sound_settings,
+};
 use self::listing::BackendListing;
 use crate::app;
-use crate::cli::{
-    BackendCommand, Cli, CliCommand, ClusterCommand, Common, ObserverCommand, PolicyCommand, exit,
-};
+use crate::cli::{BackendCommand, Cli, CliCommand, ClusterCommand, Common, exit};
 use crate::startup::settings::{self, OperatorSettings, WithoutSettings};
 use crate::startup::{LoadedBackends, StartRefusal, survey};
 use crate::terminal::{self, fail};
-use crate::{demo, progress};
+use crate::{demo, kit_program, progress};
 use aetheel_model::choice::LogFormat;
-use aetheel_model::extension::ExtensionKind;
 use aetheel_model::finding::Finding;
 use aetheel_runtime::log;
 use aetheel_store::workspace::BackendLock;
 
 /// Runs a command and returns the exit code.
 pub fn run(cli: Cli) -> u8 {
-    aetheel_process::ignore_file_size_signal();
     if matches!(cli.command, CliCommand::Run(_) | CliCommand::Hold(_)) {
         terminal::log_faults();
     }
-    // Not for the demo agent: the gateway must be able to read its `/proc` files, like those of any
-    // other agent.
-    if !matches!(cli.command, CliCommand::DemoAgent { .. })
-        && let Err(error) = aetheel_process::seclude()
-    {
-        fail(&format!("cannot protect this process from its agents: {error}"));
-        return exit::SOFTWARE;
+    if let Err(code) = context::protect(&cli) {
+        return code;
     }
     match cli.command {
         CliCommand::DemoAgent { arguments } => {
@@ -137,96 +129,6 @@ pub fn run(cli: Cli) -> u8 {
         CliCommand::Backend(BackendCommand::Withdraw { common, name }) => {
             on_rollout(&common, name, RolloutAction::Withdraw)
         }
-        CliCommand::Backend(BackendCommand::Replay {
-            common,
-            component,
-            recording,
-            diff,
-            json,
-        }) => with_settings(&common, None, |settings| {
-            block_on(backend::replay::run(settings.config, component, recording, diff, json))
-        }),
-        CliCommand::Backend(BackendCommand::Compare { common, recordings, most, json }) => {
-            with_settings(&common, None, |settings| {
-                let options = compare::CompareOptions { recordings, most, json };
-                if_sound_but_caps(settings, |settings| block_on(compare::run(settings, options)))
-            })
-        }
-        CliCommand::Backend(BackendCommand::Dev {
-            common,
-            folder,
-            recordings,
-            turns,
-            build,
-            component,
-            against,
-            live,
-            once,
-        }) => with_settings(&common, None, |settings| {
-            let options = backend::dev::DevOptions {
-                folder,
-                recordings,
-                turns,
-                build,
-                component,
-                against,
-                live,
-                once,
-            };
-            block_on(backend::dev::run(settings.config, options))
-        }),
-        CliCommand::Backend(BackendCommand::Mend {
-            common,
-            name,
-            source,
-            with,
-            candidate,
-            recordings,
-            cases,
-            rounds,
-            minutes,
-            max_cost,
-            mutants,
-            output,
-        }) => with_sound_settings(&common, |settings| {
-            let limits = backend::mend::limits(rounds, minutes, max_cost, mutants);
-            let options = backend::mend::MendOptions {
-                name,
-                source,
-                candidate,
-                with,
-                cases,
-                recordings,
-                output,
-                limits,
-            };
-            block_on(backend::mend::run(settings, options))
-        }),
-        CliCommand::Backend(command) => backend::run(command),
-        CliCommand::Policy(PolicyCommand::New { name, into }) => {
-            new_extension::run(ExtensionKind::Policy, &name, into)
-        }
-        CliCommand::Policy(PolicyCommand::Check { component, json }) => {
-            block_on(policy::check::run(component, json))
-        }
-        CliCommand::Policy(PolicyCommand::Replay {
-            common,
-            component,
-            recordings,
-            since,
-            json,
-        }) => {
-            let options = policy::replay::ReplayOptions { component, recordings, since, json };
-            with_settings(&common, None, |settings| {
-                block_on(policy::replay::run(settings, options))
-            })
-        }
-        CliCommand::Observer(ObserverCommand::New { name, into }) => {
-            new_extension::run(ExtensionKind::Observer, &name, into)
-        }
-        CliCommand::Observer(ObserverCommand::Check { component, json }) => {
-            block_on(observer::check(component, json))
-        }
         CliCommand::Recover { common, dry_run, json } => {
             with_sound_settings(&common, |settings| block_on(recover::run(settings, dry_run, json)))
         }
@@ -244,19 +146,29 @@ pub fn run(cli: Cli) -> u8 {
         CliCommand::Audit(command) => {
             audit::run(command, |common, run| with_sound_settings(common, run))
         }
-        CliCommand::SimulateCrash { common, recording, points, json } => {
-            let wish = backend::simulate_crash::SimulateCrashOptions { recording, points, json };
-            with_sound_settings(&common, |settings| {
-                block_on(backend::simulate_crash::run(settings, wish))
-            })
-        }
-        CliCommand::Report(wish) => with_console_settings(&wish.common, None, |settings| {
-            block_on(backend::report::run(settings, &wish))
-        }),
-        CliCommand::Reproduce { common, file, backend, json } => {
-            with_settings(&common, None, |settings| {
-                block_on(backend::reproduce::run(settings, file, backend, json))
-            })
+        // With the same environment: these commands read the settings themselves.
+        CliCommand::Backend(
+            BackendCommand::Inspect { .. }
+            | BackendCommand::Check { .. }
+            | BackendCommand::Test { .. }
+            | BackendCommand::Record { .. }
+            | BackendCommand::Replay { .. }
+            | BackendCommand::Compare { .. }
+            | BackendCommand::Dev { .. }
+            | BackendCommand::Mend { .. }
+            | BackendCommand::Bench { .. }
+            | BackendCommand::Profile { .. }
+            | BackendCommand::New { .. }
+            | BackendCommand::Bindings { .. }
+            | BackendCommand::Componentize { .. },
+        )
+        | CliCommand::Policy(_)
+        | CliCommand::Observer(_)
+        | CliCommand::SimulateCrash { .. }
+        | CliCommand::Report(_)
+        | CliCommand::Reproduce { .. } => {
+            fail(&kit_program::start().to_string());
+            exit::UNAVAILABLE
         }
         // The settings are not read here: the secrets stay in the environment for the new program.
         CliCommand::Upgrade { common, binary, ignore_recordings } => {
@@ -267,71 +179,6 @@ pub fn run(cli: Cli) -> u8 {
             with_repaired_files(&common, |settings| block_on(app::serve(settings)))
         }
     }
-}
-
-/// Reads the settings, removes secrets from the environment, and runs a command. The command
-/// reports faults of the settings itself, together with its other findings.
-fn with_settings(
-    common: &Common,
-    backend: Option<String>,
-    run: impl FnOnce(OperatorSettings) -> u8,
-) -> u8 {
-    run_with(settings::read(common, backend, WithoutSettings::Defaults, false), common, run)
-}
-
-/// Like [`with_settings`], but repairs the modes of the gateway's files first. For commands that
-/// start a gateway.
-fn with_repaired_files(common: &Common, run: impl FnOnce(OperatorSettings) -> u8) -> u8 {
-    run_with(settings::read(common, None, WithoutSettings::Defaults, true), common, run)
-}
-
-/// Like [`with_settings`], for commands that a person uses without a configuration folder. They
-/// share the state of the console.
-fn with_console_settings(
-    common: &Common,
-    backend: Option<String>,
-    run: impl FnOnce(OperatorSettings) -> u8,
-) -> u8 {
-    run_with(settings::read(common, backend, WithoutSettings::Console, false), common, run)
-}
-
-fn run_with(
-    mut settings: OperatorSettings,
-    common: &Common,
-    run: impl FnOnce(OperatorSettings) -> u8,
-) -> u8 {
-    settings::forget_secrets(&settings);
-    terminal::set_format(settings.config.log_format);
-    terminal::set_verbosity(common.verbosity());
-    if let Some(level) = common.verbosity().log_level() {
-        level.clone_into(&mut settings.config.log_level);
-    }
-    run(settings)
-}
-
-/// Like [`with_settings`], but refuses settings with faults, for commands that do not report faults
-/// themselves.
-fn with_sound_settings(common: &Common, run: impl FnOnce(OperatorSettings) -> u8) -> u8 {
-    with_settings(common, None, |settings| if_sound(settings, run))
-}
-
-fn if_sound(settings: OperatorSettings, run: impl FnOnce(OperatorSettings) -> u8) -> u8 {
-    if settings.faults.is_empty() {
-        return run(settings);
-    }
-    StartRefusal::new(exit::CONFIG, settings.faults).print()
-}
-
-/// Like [`if_sound`], but only warns about faults of caps, for commands that read finished turns.
-fn if_sound_but_caps(
-    mut settings: OperatorSettings,
-    run: impl FnOnce(OperatorSettings) -> u8,
-) -> u8 {
-    let is_about_caps = |fault: &mut Finding| fault.subject == survey::BUDGETS;
-    for fault in settings.faults.extract_if(.., is_about_caps) {
-        terminal::warn(&fault.to_string());
-    }
-    if_sound(settings, run)
 }
 
 fn on_rollout(common: &Common, name: String, action: RolloutAction) -> u8 {
@@ -356,22 +203,6 @@ enum ClusterTask {
 
 fn on_cluster(common: &Common, task: ClusterTask) -> u8 {
     with_sound_settings(common, |settings| block_on(cluster::run(settings, task)))
-}
-
-/// Runs a future on a new runtime. Blocking tasks that still run afterwards delay the exit by at
-/// most one second.
-fn block_on(future: impl Future<Output = u8>) -> u8 {
-    match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => {
-            let code = runtime.block_on(future);
-            runtime.shutdown_timeout(Duration::from_secs(1));
-            code
-        }
-        Err(error) => {
-            fail(&format!("cannot start the async runtime: {error}"));
-            exit::SOFTWARE
-        }
-    }
 }
 
 /// Runs `aetheel backend list` and returns the exit code.

@@ -15,7 +15,7 @@ pub mod workshop;
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -58,6 +58,8 @@ pub struct Mending {
     pub evidence: MendEvidence,
     /// The limits.
     pub limits: MendLimits,
+    /// `aetheel-kit`, with which the agent checks its change.
+    pub program: PathBuf,
 }
 
 /// A change that passed the judgement.
@@ -134,17 +136,16 @@ impl Mending {
         }
         let begun = Instant::now();
         let folder = tempfile::Builder::new().prefix(&agent.launcher.scratch_prefix()).tempdir()?;
-        let program = std::env::current_exe()?;
         let facts = TaskFacts {
             backend: &self.serving.descriptor().name,
             package: &self.workshop.package,
             sources: &self.workshop.sources(),
-            program: &program,
+            program: &self.program,
             readable: &self.workshop.readable,
         };
         task::write(folder.path(), &facts, &self.workshop.original, &self.evidence, random())?;
         let mut readable = self.workshop.readable.clone();
-        readable.push(program.clone());
+        readable.push(self.program.clone());
         let mut rounds: Vec<AgentRound> = Vec::new();
         let mut reasons = Vec::new();
         for _ in 0..self.limits.rounds {

@@ -2,7 +2,7 @@
 //! beside the running gateway, and a failed test changes nothing.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Signal, test_kill_process};
@@ -11,7 +11,9 @@ use serde_json::Value;
 use super::operation::Background;
 use super::{installed, serving};
 use crate::support::discord::{ANN, CHANNEL, LocalDiscord};
-use crate::support::program::{Ended, Installation, aetheel, built, copy_program, rebuilt};
+use crate::support::program::{
+    Ended, Installation, aetheel, aetheel_kit, built, copy_program, rebuilt,
+};
 
 /// Returns an installation with a recording of the demo agent for each prompt.
 pub(super) async fn with_recordings(prompts: &[&str]) -> Installation {
@@ -182,6 +184,7 @@ async fn without_a_gateway_only_the_file_is_replaced() {
     let (old, new) = (installation.path("aetheel"), installation.path("new"));
     executable(&old, "old\n");
     copy_program(aetheel(), &new);
+    symlink(aetheel_kit(), installation.path("aetheel-kit")).unwrap();
     fs::create_dir_all(installation.path("config/state")).unwrap();
     // The lock file of the last gateway names the installed program.
     let last = format!("1\n0.0.9\n{}\n", old.display());
@@ -202,7 +205,7 @@ async fn without_a_gateway_only_the_file_is_replaced() {
 }
 
 #[tokio::test]
-async fn the_holders_program_is_replaced_with_the_gateways() {
+async fn the_programs_of_the_holder_and_of_authors_are_replaced_with_the_gateways() {
     let installation = with_recordings(&["hello"]).await;
     let old = installation.path("aetheel");
     executable(&old, "old\n");
@@ -217,6 +220,7 @@ async fn the_holders_program_is_replaced_with_the_gateways() {
     assert!(same(&installation.path("aetheel-hold"), &aetheel().with_file_name("aetheel-hold")));
     let kept = fs::read_to_string(installation.path("aetheel-hold.before")).unwrap();
     assert_eq!(kept, "old holder\n");
+    assert!(same(&installation.path("aetheel-kit"), aetheel_kit()));
 }
 
 #[tokio::test]
@@ -232,6 +236,7 @@ async fn a_good_program_replaces_the_old_one_and_the_gateway_hands_over_during_a
     fs::write(&written, &changed).unwrap();
     fs::set_permissions(&written, fs::metadata(aetheel()).unwrap().permissions()).unwrap();
     copy_program(&written, &new);
+    symlink(aetheel_kit(), installation.path("aetheel-kit")).unwrap();
     let start = format!("exec {} run", old.display());
     let mut bot = installation.start_in_shell(&start);
     bot.logs("aetheel is ready").await;

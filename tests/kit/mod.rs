@@ -8,6 +8,7 @@ mod machine;
 mod one_judge;
 mod own_recordings;
 mod profile;
+mod program;
 mod recording;
 mod report;
 mod shipped;
@@ -21,6 +22,7 @@ use serde_json::Value;
 
 use crate::support::built;
 use crate::support::guests::Wat;
+use crate::support::program::{aetheel, aetheel_kit};
 use crate::support::recordings::{cases, copy, name};
 
 /// A folder with a component in it.
@@ -103,7 +105,8 @@ impl Bench {
     }
 
     pub fn command(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_aetheel"));
+        aetheel_kit();
+        let mut command = Command::new(aetheel());
         let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled-backends");
         command
             .arg("backend")

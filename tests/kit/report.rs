@@ -8,13 +8,15 @@ use std::process::Command;
 use super::hostile::forgetful;
 use super::{Bench, Done, done};
 use crate::support::guests::Wat;
+use crate::support::program::{aetheel, aetheel_kit};
 
 /// Tag of the input `line` in the contract.
 const LINE: u8 = 3;
 
 fn run(bench: &Bench, arguments: &[&str]) -> Done {
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled-backends");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_aetheel"));
+    let mut command = Command::new(aetheel());
+    aetheel_kit();
     command.args(arguments).current_dir(bench.folder.path());
     command.env("CACHE_DIR", cache).env("CONFIG_DIR", bench.folder.path().join("config"));
     done(command.env("BACKENDS_DIR", bench.folder.path().join("backends")).output().unwrap())

@@ -73,6 +73,7 @@ impl Bench {
                     cost_usd: None,
                     mutants: 300,
                 },
+                program: std::env::current_exe().unwrap(),
             },
         }
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use aetheel_model::permission::RECOMMENDED_PERMISSION;
@@ -235,6 +235,26 @@ impl Drop for Installation {
 /// Returns the path of the program under test.
 pub fn aetheel() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_aetheel"))
+}
+
+/// Returns the path of `aetheel-kit`, which [`aetheel`] starts. Panics if it is missing or older than
+/// its sources: `cargo test --test integration` alone does not build it.
+pub fn aetheel_kit() -> &'static Path {
+    static KIT: LazyLock<PathBuf> = LazyLock::new(|| {
+        let kit = aetheel().with_file_name("aetheel-kit");
+        // `cargo` lists its sources there.
+        let listed = fs::read_to_string(kit.with_extension("d")).unwrap_or_default();
+        let changed = |path: &Path| fs::metadata(path).and_then(|file| file.modified()).ok();
+        let newer =
+            listed.split_whitespace().map(Path::new).find(|path| changed(path) > changed(&kit));
+        assert!(
+            kit.is_file() && newer.is_none(),
+            "{} is missing or older than {newer:?}; add `--test program` to `cargo test`",
+            kit.display()
+        );
+        kit
+    });
+    &KIT
 }
 
 /// Copies a program that a test starts later.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::agents::AgentRegistry;
+use crate::kit_program::{self, KitProgramError};
 use crate::mending::agent::MendingAgent;
 use crate::mending::evidence::{self, EvidencePlaces};
 use crate::mending::workshop::{Workshop, WorkshopError};
@@ -55,6 +56,8 @@ pub(super) enum AttemptError {
     Workshop(#[from] WorkshopError),
     #[error(transparent)]
     Mend(#[from] MendError),
+    #[error(transparent)]
+    Kit(#[from] KitProgramError),
     #[error("the file of the changed version: {0}")]
     File(#[from] io::Error),
     #[error("its file in state/mended was changed")]
@@ -196,8 +199,9 @@ impl MendingParts {
             recorder: self.recorder.clone(),
             model: None,
         };
-        let mending =
-            Mending { serving, imports: found.imports, workshop, engine, evidence, limits };
+        let imports = found.imports;
+        let program = kit_program::find()?;
+        let mending = Mending { serving, imports, workshop, engine, evidence, limits, program };
         let mended = mending
             .run(&agent, |round, refused| {
                 tracing::info!(backend, recording = round.recording, ending = round.ending, reasons = ?refused.0, "a change of a backend was refused");

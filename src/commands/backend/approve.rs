@@ -5,6 +5,7 @@ use std::io::Write as _;
 
 use super::{consent, serving};
 use crate::cli::exit;
+use crate::commands::context::load_backends;
 use crate::startup::LoadedBackends;
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::print_stderr;
@@ -14,7 +15,7 @@ use aetheel_store::workspace::BackendFile;
 
 pub(in crate::commands) async fn run(settings: OperatorSettings, name: String, yes: bool) -> u8 {
     let (config, redactor, LoadedBackends { agents, components, .. }) =
-        match serving::load(settings, "off").await {
+        match load_backends(settings, "off").await {
             Ok(loaded) => loaded,
             Err(code) => return code,
         };

@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use super::fetched::FetchedBackend;
-use super::open::KitError;
 use crate::cli::exit;
+use crate::commands::kit::KitError;
 use crate::startup::is_component_name;
 use crate::startup::settings::OperatorSettings;
 use aetheel_kit::selftest;

@@ -12,8 +12,8 @@ use super::changes::changes;
 use super::consent;
 use super::fetched::{FetchedBackend, is_reference};
 use super::locked;
-use super::open::{self, KitError};
 use crate::cli::exit;
+use crate::commands::kit::{self, KitError};
 use crate::startup::running::gateway_of;
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{InstallPlan, Installer, LoadedBackends, StartRefusal};
@@ -357,7 +357,7 @@ async fn check(
     else {
         return Ok(Vec::new());
     };
-    let cases = open::cases(vec![folder]).await?;
+    let cases = kit::read_cases(vec![folder]).await?;
     let areas = aetheel_kit::check::check(&staged.backend, &cases).await;
     let areas = areas.map_err(|failure| {
         KitError::failed(format!("{}: no guest can be opened: {failure}", file.display()))

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::fetched::FetchedBackend;
-use super::open::KitError;
+use crate::commands::kit::KitError;
 use aetheel_model::plain::with_causes;
 use aetheel_settings::Config;
 use aetheel_store::workspace::{BackendLock, LockedBackend};

@@ -5,6 +5,7 @@ use std::io::Write as _;
 
 use super::{locked, serving};
 use crate::cli::exit;
+use crate::commands::context::load_backends;
 use crate::startup::LoadedBackends;
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::print_stderr;
@@ -13,7 +14,7 @@ use aetheel_turn::Backends as _;
 
 pub(in crate::commands) async fn run(settings: OperatorSettings, name: String) -> u8 {
     let (config, redactor, LoadedBackends { agents, components, .. }) =
-        match serving::load(settings, "error").await {
+        match load_backends(settings, "error").await {
             Ok(loaded) => loaded,
             Err(code) => return code,
         };

@@ -4,9 +4,10 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use super::open::KitError;
 use super::{install, serving};
 use crate::cli::exit;
+use crate::commands::context::load_backends;
+use crate::commands::kit::KitError;
 use crate::startup::LoadedBackends;
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::{self, print_stderr};
@@ -30,7 +31,7 @@ pub(in crate::commands) async fn run(
     name: String,
     action: RolloutAction,
 ) -> u8 {
-    let (config, redactor, loaded) = match serving::load(settings, "error").await {
+    let (config, redactor, loaded) = match load_backends(settings, "error").await {
         Ok(loaded) => loaded,
         Err(code) => return code,
     };

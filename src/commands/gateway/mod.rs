@@ -7,7 +7,7 @@ mod status;
 mod stop;
 
 pub(super) use self::background::{BackgroundStart, BackgroundStartError};
-use super::{block_on, with_settings};
+use super::context::{block_on, with_settings};
 use crate::cli::GatewayCommand;
 use aetheel_store::workspace::ServiceUnit;
 

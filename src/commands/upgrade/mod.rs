@@ -17,6 +17,7 @@ use self::swap::{Swapped, swap, swap_beside};
 use crate::cli::{Common, exit};
 use crate::commands::gateway::{BackgroundStart, BackgroundStartError};
 use crate::commands::serving::{HandoverError, HandoverResult, ServingGateway};
+use crate::kit_program;
 use crate::startup::StartRefusal;
 use crate::startup::settings::{self, WithoutSettings};
 use crate::terminal::{line, print_stderr, set_format};
@@ -149,21 +150,25 @@ async fn upgrade(
     }
 }
 
-/// Puts the new program, and the holder's program from the same folder, in the place of the installed
-/// ones. Returns the files that changed.
+/// Puts the new program, and the programs of the holder and of authors from the same folder, in the
+/// place of the installed ones. Returns the files that changed.
 ///
 /// # Errors
 /// A file cannot be replaced. The installed programs are in their places.
 fn swap_programs(new: &Path, installed: &Path) -> Result<Vec<Swapped>, UpgradeError> {
     let not_replaced = |installed: PathBuf| move |why| UpgradeError::NotReplaced { installed, why };
     let program = swap(new, installed).map_err(not_replaced(installed.to_owned()))?;
-    match swap_beside(new, installed, PROGRAM) {
-        Ok(holder) => Ok(program.into_iter().chain(holder).collect()),
-        Err(why) => {
-            put_back(program.into_iter().collect());
-            Err(not_replaced(installed.with_file_name(PROGRAM))(why))
+    let mut swapped = Vec::from_iter(program);
+    for name in [PROGRAM, kit_program::PROGRAM] {
+        match swap_beside(new, installed, name) {
+            Ok(beside) => swapped.extend(beside),
+            Err(why) => {
+                put_back(swapped);
+                return Err(not_replaced(installed.with_file_name(name))(why));
+            }
         }
     }
+    Ok(swapped)
 }
 
 fn put_back(swapped: Vec<Swapped>) {
