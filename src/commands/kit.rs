@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::cli::exit;
 use crate::terminal::print_stderr;
-use aetheel_kit::{Case, CaseError};
+use aetheel_recording::case::{Case, CaseError};
 
 /// The reason why a trial could not be run or failed at once.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl KitError {
 /// A recording cannot be read.
 pub async fn read_cases(paths: Vec<PathBuf>) -> Result<Vec<Case>, KitError> {
     let read = move || -> Result<Vec<Case>, CaseError> {
-        aetheel_kit::find(&paths)?.iter().map(|path| Case::read(path)).collect()
+        aetheel_recording::case::find(&paths)?.iter().map(|path| Case::read(path)).collect()
     };
     match tokio::task::spawn_blocking(read).await {
         Ok(cases) => cases.map_err(|error| KitError::usage(error.to_string())),

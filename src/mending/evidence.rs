@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::task;
 use aetheel_kit::mend::{LostRecording, MendEvidence};
-use aetheel_kit::{Case, CaseError};
+use aetheel_recording::case::{Case, CaseError};
 use aetheel_recording::replay::{Batches, endings, replay};
 use aetheel_recording::reread::reread_tape;
 use aetheel_recording::{Backend, EntryKind, ParsedRecording};
@@ -111,7 +111,7 @@ fn recent(folder: &Path, backend: &str) -> Vec<Case> {
 #[must_use]
 pub fn usual_cases(component: &Path, source: &Path, backend: &str) -> Vec<PathBuf> {
     vec![
-        aetheel_kit::selftest::folder_of(component),
+        aetheel_recording::selftest::folder_of(component),
         source.join("cases"),
         source.join(backend).join("cases"),
         source.join("../tests/fixtures").join(backend),

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::files::{self, SourceFolderError};
-use aetheel_kit::Case;
 use aetheel_kit::mend::{MendEvidence, MendFinding, SourceFiles, without_words};
 use aetheel_recording::ParsedRecording;
+use aetheel_recording::case::Case;
 
 /// The prompt of each round.
 pub const PROMPT: &str = "Read TASK.md in this folder and do what it says. If there is a file VERDICT.md, it says why the previous attempt was refused.";
@@ -48,8 +48,8 @@ pub fn write(
         let name = case.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         more.insert(format!("cases/{name}"), text_of(&case.tape).into_bytes());
         if let Some(actions) = &case.actions {
-            let name = aetheel_kit::actions_beside(Path::new(&name));
-            let text = aetheel_kit::golden::to_jsonl(actions);
+            let name = aetheel_recording::case::actions_beside(Path::new(&name));
+            let text = aetheel_recording::comparison::to_jsonl(actions);
             more.insert(format!("cases/{}", name.display()), text.into_bytes());
         }
     }
@@ -167,11 +167,11 @@ ls \"$here\"/target/wasm32-wasip2/release/*.wasm
 ///
 /// # Errors
 /// A recording cannot be read.
-pub fn cases(paths: &[PathBuf]) -> Result<Vec<Case>, aetheel_kit::CaseError> {
+pub fn cases(paths: &[PathBuf]) -> Result<Vec<Case>, aetheel_recording::case::CaseError> {
     let existing: Vec<PathBuf> = paths
         .iter()
-        .filter(|path| aetheel_kit::find(std::slice::from_ref(path)).is_ok())
+        .filter(|path| aetheel_recording::case::find(std::slice::from_ref(path)).is_ok())
         .cloned()
         .collect();
-    aetheel_kit::find(&existing)?.iter().map(|path| Case::read(path)).collect()
+    aetheel_recording::case::find(&existing)?.iter().map(|path| Case::read(path)).collect()
 }

@@ -7,11 +7,12 @@ use aetheel_kit::check::{Area, check};
 use aetheel_kit::mend::{LostRecording, MendEffort, MendEvidence, MendRule, judge};
 use aetheel_kit::mutation::OTHER_KIND;
 use aetheel_kit::report::{ReportOptions, ReportOrigin, ReportedLimits, make_report};
-use aetheel_kit::{Case, CheckFinding, Rule, unread};
+use aetheel_kit::{CheckFinding, Rule, unread};
 use aetheel_model::agent::{
     Action, AgentEventKind, Descriptor, HostCommand, Input, OutputDifference, Pipe, TextEvent,
     TimedInput, TurnOutcome, Unrecognised,
 };
+use aetheel_recording::case::Case;
 use aetheel_recording::comparison::compare;
 use aetheel_recording::replay::{Batches, endings, replay};
 use aetheel_recording::{

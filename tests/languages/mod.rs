@@ -8,13 +8,13 @@ mod scripted;
 use std::path::Path;
 use std::sync::Arc;
 
-use aetheel_kit::Case;
 use aetheel_model::agent::{
     Action, AgentEventKind, AgentLine, AgentQuery, Attachment, Exit, Exited, HostCommand, Input,
     Mode, Pipe, PromptPart, QueryKind, Safety, SpawnFailed, StartTurn, Steer, TimedInput, TurnRef,
 };
 use aetheel_model::limits::ResourceLimits;
 use aetheel_recording::Backend;
+use aetheel_recording::case::Case;
 use aetheel_turn::Backends as _;
 use aetheel_wasm::{Engine, Registry, RegistryOptions};
 

@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use aetheel_kit::Case;
 use aetheel_model::agent::{Input, Pipe, TimedInput};
+use aetheel_recording::case::Case;
 
 use super::{component, root};
 use crate::gateway::{id_of, installed, serving};

@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use aetheel_kit::Case;
 use aetheel_kit::mend::LostRecording;
 use aetheel_kit::mutation::{Change, Holds, Position, Recording, output};
 use aetheel_model::agent::TurnKey;
+use aetheel_recording::case::Case;
 use aetheel_recording::replay::{Batches, endings, replay};
 use aetheel_recording::{Backend, Ending, EntryKind, ParsedRecording, RecordingEntry};
 use serde_json::{Value, json};

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use aetheel::mending::workshop::Workshop;
 use aetheel::mending::{MendLimits, MendedBackend, Mending, Refused};
-use aetheel_kit::Case;
 use aetheel_kit::mend::{LostRecording, MendEvidence, SourceFiles};
 use aetheel_model::choice::SandboxMode;
 use aetheel_model::limits::ResourceLimits;
 use aetheel_process::{Custody, Means, Sandbox};
 use aetheel_recording::Backend;
+use aetheel_recording::case::Case;
 use aetheel_wasm::Engine;
 
 use crate::support::recordings::{cases, name as case_name};

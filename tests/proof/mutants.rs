@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
-use aetheel_kit::Case;
 use aetheel_model::agent::{HostCommand, Input, TurnKey};
+use aetheel_recording::case::Case;
 use aetheel_recording::{EntryKind, RecordingEntry};
 use serde_json::Value;
 use tempfile::NamedTempFile;

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use aetheel_kit::Case;
 use aetheel_kit::report::{
     FaultKind, FaultReport, ReportError, ReportFacts, ReportOptions, ReportOrigin, ReportedLimits,
     make_report, reproduce,
@@ -18,6 +17,7 @@ use aetheel_model::agent::{
     TurnDone, TurnOutcome,
 };
 use aetheel_model::limits::ResourceLimits;
+use aetheel_recording::case::Case;
 use aetheel_recording::replay::{Batches, replay};
 use aetheel_recording::{EntryKind, ParsedRecording, RecordingEntry};
 use aetheel_wasm::{ComponentBackend, Engine};

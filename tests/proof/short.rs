@@ -4,9 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use aetheel_kit::Case;
 use aetheel_model::agent::{TurnKey, TurnOutcome};
 use aetheel_model::baseline::{Baseline, Baselines, Success};
+use aetheel_recording::case::Case;
 use aetheel_recording::replay::{Batches, ReplayResult, endings, examine, replay};
 use aetheel_recording::{Backend, Ending, RecordingEntry};
 use jiff::Timestamp;

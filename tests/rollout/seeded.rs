@@ -5,10 +5,10 @@ use std::fs;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use aetheel_kit::Case;
 use aetheel_model::agent::{Action, TurnKey};
 use aetheel_model::limits::ResourceLimits;
 use aetheel_model::rollout::Rollout;
+use aetheel_recording::case::Case;
 use aetheel_recording::comparison::compare;
 use aetheel_recording::replay::{Batches, replay};
 use aetheel_recording::{Backend, RecordingEntry, RolloutPair};

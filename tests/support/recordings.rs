@@ -4,9 +4,9 @@
 
 use std::path::{Path, PathBuf};
 
-use aetheel_kit::{Case, actions_beside, find};
 use aetheel_model::agent::{Action, TimedInput};
 use aetheel_recording::EntryKind;
+use aetheel_recording::case::{Case, actions_beside, find};
 
 /// Returns the folder with the cases of a backend.
 pub fn fixtures(backend: &str) -> PathBuf {

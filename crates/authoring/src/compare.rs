@@ -143,7 +143,8 @@ async fn find(config: &Config, options: &CompareOptions) -> Result<Vec<PathBuf>,
         true => newest(&folder, most).map_err(|error| {
             KitError::failed(format!("RECORDINGS_DIR: cannot list {}: {error}", folder.display()))
         }),
-        false => aetheel_kit::find(&named).map_err(|error| KitError::usage(with_causes(&error))),
+        false => aetheel_recording::case::find(&named)
+            .map_err(|error| KitError::usage(with_causes(&error))),
     });
     listed.await.unwrap_or_else(|error| Err(KitError::failed(error.to_string())))
 }

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use aetheel::cli::exit;
 use aetheel::commands::kit::{KitError, read_cases};
-use aetheel_kit::Case;
 use aetheel_model::limits::ResourceLimits;
 use aetheel_model::plain::with_causes;
+use aetheel_recording::case::Case;
 use aetheel_settings::NAMES;
 use aetheel_wasm::{AdmissionError, ComponentBackend, Engine, EngineError, Inspection};
 
@@ -83,14 +83,16 @@ pub(crate) async fn case(path: PathBuf) -> Result<Case, KitError> {
 /// Returns the folders in which recordings are looked for by default: `X.cases` and `cases` beside
 /// the component, and `cases` in the working directory.
 pub(crate) fn default_case_folders(component: &Path) -> Vec<PathBuf> {
-    let own = aetheel_kit::selftest::folder_of(component);
+    let own = aetheel_recording::selftest::folder_of(component);
     let beside = component.parent().unwrap_or(Path::new("")).join("cases");
     let mut folders: Vec<PathBuf> = Vec::new();
     for folder in [own, beside, PathBuf::from("cases")] {
         let same = |known: &PathBuf| {
             std::fs::canonicalize(known).ok() == std::fs::canonicalize(&folder).ok()
         };
-        if aetheel_kit::find(std::slice::from_ref(&folder)).is_ok() && !folders.iter().any(same) {
+        if aetheel_recording::case::find(std::slice::from_ref(&folder)).is_ok()
+            && !folders.iter().any(same)
+        {
             folders.push(folder);
         }
     }

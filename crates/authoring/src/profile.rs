@@ -14,8 +14,8 @@ use crate::open::{self, OpenedComponent};
 use aetheel::cli::exit;
 use aetheel::commands::kit::KitError;
 use aetheel::terminal::{self, OutputStyle};
-use aetheel_kit::Case;
 use aetheel_model::plain::counted;
+use aetheel_recording::case::Case;
 use aetheel_recording::replay::{Batches, replay};
 use aetheel_wasm::{FunctionShare, StackProfile};
 

@@ -10,8 +10,9 @@ use crate::open::{self, OpenedComponent};
 use aetheel::cli::exit;
 use aetheel::commands::kit::KitError;
 use aetheel::terminal::{self, OutputStyle};
-use aetheel_kit::{Case, difference, summary};
+use aetheel_kit::summary;
 use aetheel_model::plain::counted;
+use aetheel_recording::case::Case;
 use aetheel_recording::replay::{Batches, ReplayResult, replay};
 use aetheel_settings::Config;
 
@@ -137,7 +138,7 @@ async fn compare(
 ) -> Result<u8, KitError> {
     let case = open::case(recording).await?;
     let (first, second) = (replay_case(component, &case).await?, replay_case(other, &case).await?);
-    let apart = difference::between(&case.tape, &first, &second);
+    let apart = aetheel_recording::comparison::by_line(&case.tape, &first, &second);
     if json {
         apart.iter().for_each(terminal::json_line);
     } else {
@@ -151,7 +152,7 @@ async fn compare(
             terminal::line(&format!(
                 "{} {}",
                 page.bold(&place),
-                page.dim(&aetheel_kit::shortened(&found.input, 200))
+                page.dim(&aetheel_model::plain::shortened(&found.input, 200))
             ));
             let written = |actions: &[aetheel_model::agent::Action],
                            failure: &Option<String>|

@@ -15,13 +15,13 @@ use aetheel::commands::kit::KitError;
 use aetheel::progress;
 use aetheel::startup::settings::OperatorSettings;
 use aetheel::terminal::{self, OutputStyle, print_stderr};
-use aetheel_kit::Case;
 use aetheel_kit::report::{
     FaultReport, ReportError, ReportLimits, ReportOptions, ReportOrigin, ReportedLimits,
     make_report,
 };
 use aetheel_model::limits::ResourceLimits;
 use aetheel_model::plain::counted;
+use aetheel_recording::case::Case;
 
 /// Variables that contain the name of the user or of the machine.
 const NAME_VARIABLES: [&str; 5] = ["USER", "LOGNAME", "SUDO_USER", "HOSTNAME", "HOST"];
@@ -52,7 +52,7 @@ async fn write_report(settings: OperatorSettings, wish: &ReportArgs) -> Result<u
         print_stderr(&format!(
             "note: {} did not make the recording. The component that made it has the SHA-256 {} and is neither in {} (BACKENDS_DIR) nor among the kept ones in CONFIG_DIR/state; pass its file with `--backend`",
             component.display(),
-            aetheel_kit::shortened(&header.digest, 64),
+            aetheel_model::plain::shortened(&header.digest, 64),
             config.backends_dir.display(),
         ));
     }
@@ -174,7 +174,7 @@ fn refusal(case: &Case, error: &ReportError) -> KitError {
 fn print(report: &FaultReport, case: &Case, output: &Path) {
     let page = OutputStyle::for_stdout();
     let fault = &report.facts.fault;
-    let place = aetheel_kit::shortened(&fault.place, 300);
+    let place = aetheel_model::plain::shortened(&fault.place, 300);
     terminal::line(&format!(
         "{}:{}  {}",
         output.display(),

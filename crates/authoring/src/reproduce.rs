@@ -12,8 +12,9 @@ use aetheel::commands::kit::KitError;
 use aetheel::startup::settings::OperatorSettings;
 use aetheel::terminal::{self, OutputStyle, print_stderr};
 use aetheel_kit::report::{Fault, ReportFacts, ReportedLimits, Reproduction, reproduce};
-use aetheel_kit::{Case, summary};
+use aetheel_kit::summary;
 use aetheel_model::limits::ResourceLimits;
+use aetheel_recording::case::Case;
 
 /// Highest limits that a report may ask for. Its author may be a stranger.
 const MAX_MEMORY: u64 = 1 << 30;
@@ -114,16 +115,17 @@ fn print(
     if opened.inspection.digest != header.digest {
         print_stderr(&format!(
             "note: the report is about {} {} ({}), this is {} ({}): {}",
-            aetheel_kit::shortened(&header.backend, 60),
-            aetheel_kit::shortened(&header.backend_version, 60),
-            aetheel_kit::shortened(&header.digest, 12),
+            aetheel_model::plain::shortened(&header.backend, 60),
+            aetheel_model::plain::shortened(&header.backend_version, 60),
+            aetheel_model::plain::shortened(&header.digest, 12),
             open::title(opened),
-            aetheel_kit::shortened(&opened.inspection.digest, 12),
+            aetheel_model::plain::shortened(&opened.inspection.digest, 12),
             component.display(),
         ));
     }
     let fault = &facts.fault;
-    let wanted = format!("{}: {}", fault.kind, aetheel_kit::shortened(&fault.place, MAX_SHOWN));
+    let wanted =
+        format!("{}: {}", fault.kind, aetheel_model::plain::shortened(&fault.place, MAX_SHOWN));
     match &result.fault {
         Some(found) => {
             print_step(page, case, result, found.entry);
@@ -135,7 +137,7 @@ fn print(
                 terminal::line(&format!("  turn {turn} ended as {}", ending.word()));
             }
             for other in &result.others {
-                let place = aetheel_kit::shortened(&other.place, MAX_SHOWN);
+                let place = aetheel_model::plain::shortened(&other.place, MAX_SHOWN);
                 terminal::line(&format!(
                     "  {} {}: {place}",
                     case.position(other.entry),
@@ -143,7 +145,7 @@ fn print(
                 ));
             }
             if let Some((at, failure)) = &result.replayed.failure {
-                let failure = aetheel_kit::shortened(&failure.to_string(), MAX_SHOWN);
+                let failure = aetheel_model::plain::shortened(&failure.to_string(), MAX_SHOWN);
                 terminal::line(&format!("  {} {failure}", case.position(*at)));
             }
         }
@@ -153,7 +155,7 @@ fn print(
 /// Prints an input and the actions that the backend returned for it.
 fn print_step(page: OutputStyle, case: &Case, result: &Reproduction, at: usize) {
     let input = case.tape.entries.get(at).and_then(|entry| entry.input());
-    let input = input.map(aetheel_kit::brief).unwrap_or_default();
+    let input = input.map(aetheel_recording::brief).unwrap_or_default();
     terminal::line(&format!("{} {}", page.bold(&case.position(at)), page.dim(&input)));
     let steps = result.replayed.steps.iter().filter(|step| step.entry == at);
     for action in steps.flat_map(|step| &step.actions) {
@@ -161,7 +163,7 @@ fn print_step(page: OutputStyle, case: &Case, result: &Reproduction, at: usize) 
         terminal::line(&format!("  {} {text}", page.bold(&format!("{what:<11}"))));
     }
     if let Some((_, failure)) = result.replayed.failure.as_ref().filter(|(entry, _)| *entry == at) {
-        let failure = aetheel_kit::shortened(&failure.to_string(), 2_000);
+        let failure = aetheel_model::plain::shortened(&failure.to_string(), 2_000);
         terminal::line(&format!("  {}", page.bad(&failure)));
     }
 }

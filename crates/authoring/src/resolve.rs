@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use crate::open;
 use aetheel::commands::kit::KitError;
 use aetheel::startup::shipped;
-use aetheel_kit::Case;
 use aetheel_model::event::Lane;
+use aetheel_recording::case::Case;
 use aetheel_settings::Config;
 use aetheel_store::workspace::{Components, FinishedTurns, TurnSearch, component_digest};
 
@@ -102,7 +102,7 @@ pub(super) fn component_by_digest(
     // A file may come from anybody: its backend must not be a path.
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if backend.is_empty() || !backend.chars().all(is_name) {
-        let name = aetheel_kit::shortened(backend, 60);
+        let name = aetheel_model::plain::shortened(backend, 60);
         return Err(KitError::usage(format!("`{name}` is not the name of a backend")));
     }
     let files = fs::read_dir(shipped::serving_folder(config)).into_iter().flatten().flatten();

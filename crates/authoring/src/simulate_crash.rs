@@ -14,13 +14,14 @@ use aetheel::progress;
 use aetheel::startup::settings::OperatorSettings;
 use aetheel::startup::{LoadedBackends, StartRefusal};
 use aetheel::terminal::{self, OutputStyle, fail};
-use aetheel_kit::Case;
 use aetheel_model::choice::LogFormat;
 use aetheel_model::plain::{counted, with_causes};
+use aetheel_recording::case::Case;
+use aetheel_recording::comparison::RebuildError;
+use aetheel_recording::crash::{SimulatedCrash, crash_points, simulate_crash};
 use aetheel_recording::{Backend, EntryKind, RecordingEntry};
 use aetheel_runtime::log;
-use aetheel_turn::crash::{SimulatedCrash, crash_points, simulate_crash};
-use aetheel_turn::{Backends as _, RebuildError};
+use aetheel_turn::Backends as _;
 
 /// Largest number of points that are printed as text.
 const MAX_SHOWN: usize = 10;

@@ -8,10 +8,10 @@ use crate::open::{self, OpenedComponent};
 use aetheel::cli::exit;
 use aetheel::commands::kit::{KitError, read_cases};
 use aetheel::terminal::{self, OutputStyle};
-use aetheel_kit::Case;
 use aetheel_kit::golden::{self, CaseVerdict};
 use aetheel_model::agent::Action;
 use aetheel_model::plain::counted;
+use aetheel_recording::case::Case;
 use aetheel_store::disk::{WORLD_READABLE_MODE, replace_for};
 
 pub(crate) async fn run(component: PathBuf, cases: Vec<PathBuf>, update: bool, json: bool) -> u8 {
@@ -93,11 +93,15 @@ fn decide_outcome(
     Ok(match verdict {
         CaseVerdict::Same => CaseOutcome::Passed,
         CaseVerdict::Differs(_) | CaseVerdict::Unknown if update => {
-            let beside = aetheel_kit::actions_beside(&case.path);
-            replace_for(&beside, golden::to_jsonl(actions).as_bytes(), WORLD_READABLE_MODE)
-                .map_err(|error| {
-                    KitError::usage(format!("cannot write {}: {error}", beside.display()))
-                })?;
+            let beside = aetheel_recording::case::actions_beside(&case.path);
+            replace_for(
+                &beside,
+                aetheel_recording::comparison::to_jsonl(actions).as_bytes(),
+                WORLD_READABLE_MODE,
+            )
+            .map_err(|error| {
+                KitError::usage(format!("cannot write {}: {error}", beside.display()))
+            })?;
             CaseOutcome::Updated(beside)
         }
         verdict => CaseOutcome::Failed(verdict),
@@ -184,7 +188,7 @@ impl CaseOutcome {
                 found.diff.lines().for_each(|line| detail(page.diff(line)));
             }
             Self::Failed(CaseVerdict::Unknown | CaseVerdict::Same) => {
-                let beside = aetheel_kit::actions_beside(&case.path);
+                let beside = aetheel_recording::case::actions_beside(&case.path);
                 terminal::line(&format!("{}  {path}", page.bad("FAIL")));
                 detail(format!(
                     "{} is missing; `--update` writes the actions of this backend, for you to review and keep",

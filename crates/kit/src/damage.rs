@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::seeded_rng::SeededRng;
+use aetheel_recording::comparison::{field_name, pointers};
 
 /// Lines that no agent should print, but that every parser must survive.
 pub(super) const GARBAGE: &[(&str, &str)] = &[
@@ -50,8 +51,7 @@ pub(super) fn deep() -> String {
 /// each; nothing if the line is not JSON.
 pub(super) fn broken(text: &str, most: usize, rng: &mut SeededRng) -> Vec<(String, String)> {
     let Ok(value) = serde_json::from_str::<Value>(text) else { return Vec::new() };
-    let mut places = Vec::new();
-    nodes(&value, &mut String::new(), &mut places);
+    let places = pointers(&value);
     let picked = rng.pick(places.len(), most);
     picked
         .into_iter()
@@ -59,57 +59,15 @@ pub(super) fn broken(text: &str, most: usize, rng: &mut SeededRng) -> Vec<(Strin
             let pointer = &places[at];
             let mut broken = value.clone();
             let what = damage_value(&mut broken, pointer, rng)?;
-            Some((format!("{what} `{}`", field(pointer)), broken.to_string()))
+            Some((format!("{what} `{}`", field_name(pointer)), broken.to_string()))
         })
         .collect()
-}
-
-/// Formats a JSON pointer for people, for example `message.content[0].text`.
-pub(super) fn field(pointer: &str) -> String {
-    let mut name = String::new();
-    for part in pointer.split('/').skip(1) {
-        let part = part.replace("~1", "/").replace("~0", "~");
-        if part.bytes().all(|b| b.is_ascii_digit()) && !part.is_empty() {
-            name.push_str(&format!("[{part}]"));
-        } else {
-            if !name.is_empty() {
-                name.push('.');
-            }
-            name.push_str(&part);
-        }
-    }
-    name
-}
-
-/// Collects the JSON pointers of everything inside a value.
-pub(super) fn nodes(value: &Value, at: &mut String, found: &mut Vec<String>) {
-    let length = at.len();
-    let mut visit = |key: String, value: &Value, at: &mut String| {
-        at.push('/');
-        at.push_str(&key);
-        found.push(at.clone());
-        nodes(value, at, found);
-        at.truncate(length);
-    };
-    match value {
-        Value::Object(map) => map
-            .iter()
-            .for_each(|(key, value)| visit(key.replace('~', "~0").replace('/', "~1"), value, at)),
-        // Long lists are represented by their first items.
-        Value::Array(list) => list
-            .iter()
-            .take(8)
-            .enumerate()
-            .for_each(|(index, value)| visit(index.to_string(), value, at)),
-        _ => {}
-    }
 }
 
 /// Returns all strings in a JSON text, whole and word by word.
 pub(super) fn words(json: &str) -> Vec<String> {
     let Ok(value) = serde_json::from_str::<Value>(json) else { return Vec::new() };
-    let mut places = Vec::new();
-    nodes(&value, &mut String::new(), &mut places);
+    let places = pointers(&value);
     let texts = places.iter().filter_map(|place| value.pointer(place)?.as_str());
     texts
         .flat_map(|text| std::iter::once(text).chain(text.split_whitespace()))

@@ -12,6 +12,7 @@ use aetheel_model::agent::{
     SpawnFailed, Spawned, StartTurn, Steer, StreamClosed, StreamEvent, StreamOpened, ToolResult,
     TurnRef, TurnSettings,
 };
+use aetheel_recording::comparison::{field_name, pointers};
 
 /// A key that guests do not use.
 const UNKNOWN_KEY: u32 = 987_654;
@@ -268,8 +269,7 @@ pub(super) fn oversized(base: &[TrialStep], descriptor: &Descriptor) -> Option<G
         .filter_map(|(at, step)| step.output().map(|line| (at, line)))
         .max_by_key(|(_, line)| line.text.len())?;
     let mut value: serde_json::Value = serde_json::from_str(&line.text).ok()?;
-    let mut places = Vec::new();
-    damage::nodes(&value, &mut String::new(), &mut places);
+    let places = pointers(&value);
     let widest = places.into_iter().max_by_key(|place| {
         value.pointer(place).and_then(|there| there.as_str()).map_or(0, str::len)
     })?;
@@ -279,7 +279,7 @@ pub(super) fn oversized(base: &[TrialStep], descriptor: &Descriptor) -> Option<G
         format!(
             "line {} with {longest} bytes, most of them in `{}`",
             number(base, at),
-            damage::field(&widest)
+            field_name(&widest)
         ),
         with_text(base, at, &value.to_string(), false),
     ))

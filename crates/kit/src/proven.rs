@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use aetheel_model::plain::counted;
 
-use super::case::Case;
+use aetheel_recording::case::Case;
 
 /// Maximum length of an agent's version that is shown, in bytes.
 const MAX_VERSION_BYTES: usize = 40;

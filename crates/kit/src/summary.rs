@@ -1,11 +1,13 @@
 //! A summary of a recording for people: one entry for each action of the agent. Parts of a text are
 //! joined.
 
-use super::shortened;
+use similar::{Algorithm, ChangeTag};
+
 use super::unread::unread;
 use aetheel_model::agent::{
     Action, AgentEventKind, AgentFailure, AskKind, PlanStatus, ToolStatus, TurnOutcome, Usage,
 };
+use aetheel_model::plain::shortened;
 use aetheel_recording::ParsedRecording;
 use aetheel_recording::replay::ReplayResult;
 
@@ -111,6 +113,25 @@ pub fn summarize(tape: &ParsedRecording, replayed: &ReplayResult) -> Vec<Summary
         });
     }
     entries
+}
+
+/// Compares the meaning of two replays: their summaries, without times. Parts of a text count as one
+/// text, and actions that people never see do not count. Entries of the first replay only are
+/// [`ChangeTag::Delete`], and entries of the second only are [`ChangeTag::Insert`].
+#[must_use]
+pub fn changes(
+    tape: &ParsedRecording,
+    first: &ReplayResult,
+    second: &ReplayResult,
+) -> Vec<(ChangeTag, SummaryEntry)> {
+    let [first, second] = [first, second].map(|replayed| summarize(tape, replayed));
+    let key = |entry: &SummaryEntry| (entry.turn, entry.what.clone(), entry.text.clone());
+    similar::capture_diff_slices_by_key(Algorithm::Myers, &first, &second, key)
+        .iter()
+        .flat_map(|op| op.iter_slices(&first[..], &second[..]))
+        .filter(|(tag, _)| *tag != ChangeTag::Equal)
+        .flat_map(|(tag, entries)| entries.iter().map(move |entry| (tag, entry.clone())))
+        .collect()
 }
 
 /// Returns a short description of an action: its type and its content.

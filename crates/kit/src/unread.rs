@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use aetheel_model::agent::{Action, AgentEventKind, TurnKey};
+use aetheel_model::agent::{Action, TurnKey};
 use aetheel_recording::replay::{ReplayResult, endings, lost_text};
 use aetheel_recording::{Ending, RecordingEntry};
 
@@ -52,12 +52,7 @@ pub fn unread(entries: &[RecordingEntry], replayed: &ReplayResult) -> Vec<Unread
 
 /// Returns the entry at which a component reported the first unknown output of a turn.
 fn unknown_output(replayed: &ReplayResult, turn: TurnKey) -> Option<usize> {
-    let reports = |action: &Action| match action {
-        Action::Event(event) => {
-            event.turn == turn && matches!(event.kind, AgentEventKind::Unrecognised(_))
-        }
-        _ => false,
-    };
+    let reports = |action: &Action| action.unrecognised(Some(turn)).is_some();
     Some(replayed.steps.iter().find(|step| step.actions.iter().any(reports))?.entry)
 }
 
@@ -78,10 +73,7 @@ pub(super) fn locate(
     position: &str,
     replayed: &ReplayResult,
 ) -> (usize, String) {
-    let is_unknown = |action: &Action| match action {
-        Action::Event(event) => matches!(event.kind, AgentEventKind::Unrecognised(_)),
-        _ => false,
-    };
+    let is_unknown = |action: &Action| action.unrecognised(None).is_some();
     // The sample of an unknown line is not shown to people.
     let seen = replayed.actions().filter(|action| !is_unknown(action));
     let seen: Vec<Value> = seen.filter_map(|action| serde_json::to_value(action).ok()).collect();

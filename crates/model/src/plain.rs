@@ -39,6 +39,14 @@ pub fn short_line(text: &str, most: usize) -> String {
     cut(&line, most).into_owned()
 }
 
+/// Returns the beginning of a text on one line, in which `⏎` stands for a line break, cut to `most`
+/// characters as by [`cut`].
+#[must_use]
+pub fn shortened(text: &str, most: usize) -> String {
+    let text = clean_text(text).replace('\n', "⏎").replace('\t', " ");
+    cut(&text, most).into_owned()
+}
+
 /// Returns the first `most` characters of a text. The last of them is `…` if something is left out.
 #[must_use]
 pub fn cut(text: &str, most: usize) -> Cow<'_, str> {

@@ -8,6 +8,7 @@ use super::checkpoint::Checkpoint;
 use aetheel_model::agent::{
     Action, Artifact, HostCommand, Input, StartTurn, TimedInput, ToolRequest, ToolResult, TurnKey,
 };
+use aetheel_model::plain::shortened;
 use aetheel_model::policy::PolicyRuling;
 
 /// The version of the format. A reader refuses higher versions.
@@ -156,6 +157,18 @@ impl RecordingEntry {
         }
     }
 
+    /// Returns whether the entry is a note of the host with this text.
+    #[must_use]
+    pub fn is_note(&self, text: &str) -> bool {
+        matches!(&self.kind, EntryKind::Host(note) if note == text)
+    }
+
+    /// Returns whether the entry is the end of the turn with a correlation id.
+    #[must_use]
+    pub fn is_end_of(&self, turn: &str) -> bool {
+        matches!(&self.kind, EntryKind::Ending { turn: id, .. } if id == turn)
+    }
+
     /// Returns the command that starts a turn, if the entry is one.
     #[must_use]
     pub fn turn_start(&self) -> Option<&StartTurn> {
@@ -210,6 +223,12 @@ pub enum ReadError {
         /// The parser's error.
         error: serde_json::Error,
     },
+}
+
+/// Returns the JSON of an input, short enough for a line of text.
+#[must_use]
+pub fn brief(input: &Input) -> String {
+    shortened(&serde_json::to_string(input).unwrap_or_default(), 200)
 }
 
 impl Header {

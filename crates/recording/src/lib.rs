@@ -8,14 +8,18 @@
 //!
 //! * `recorder` writes recordings and limits their folder. `format` parses them, `lines` reads large
 //!   ones line by line, and `tail` reads what a restart needs, from a `checkpoint` on.
-//! * [`replay`] replays a recording to a guest. [`reread`] finds a lost answer in one, and
-//!   [`comparison`] compares how two versions of a backend read a turn.
+//! * [`replay`] replays a recording to a guest, and [`comparison`] compares the results. A [`case`] is
+//!   a recording with the actions that are expected for it, and [`selftest`] tests a component with
+//!   those beside it. [`reread`] finds a lost answer in a recording, and [`crash`] checks whether a
+//!   link could be rebuilt from one.
 //! * [`transcript`] converts a recorded turn to a transcript. [`conservation`] detects answers that
 //!   were lost, and [`reason`] extracts the reason of an agent's end from its stderr.
 
+pub mod case;
 mod checkpoint;
 pub mod comparison;
 pub mod conservation;
+pub mod crash;
 mod ending;
 mod format;
 mod guest;
@@ -24,6 +28,7 @@ pub mod reason;
 mod recorder;
 pub mod replay;
 pub mod reread;
+pub mod selftest;
 mod tail;
 pub mod transcript;
 
@@ -34,7 +39,7 @@ pub use checkpoint::{
 pub use ending::{Ending, TurnEvidence, TurnObservations};
 pub use format::{
     EntryKind, FORMAT, Header, MASKED, MAX_READ_BYTES, ParsedRecording, ReadError, RecordingEntry,
-    SPARSE, UNSEEN, open_turns,
+    SPARSE, UNSEEN, brief, open_turns,
 };
 pub use guest::{Backend, Generation, Guest, GuestFailure, RolloutPair};
 pub use lines::{RecordingLine, RecordingLines};

@@ -122,11 +122,7 @@ async fn answer(
     let cut = |tape: &ParsedRecording| tape.cut().map(|why| RereadError::Cut(why.to_owned()));
     let (key, began) =
         tape.beginning_of(turn).ok_or_else(|| cut(&tape).unwrap_or(RereadError::NoTurn))?;
-    if let Some(end) = tape
-        .entries
-        .iter()
-        .position(|entry| matches!(&entry.kind, EntryKind::Ending { turn: id, .. } if id == turn))
-    {
+    if let Some(end) = tape.entries.iter().position(|entry| entry.is_end_of(turn)) {
         tape.entries.truncate(end + 1);
     }
     if tape.entries.iter().any(|entry| matches!(entry.kind, EntryKind::Lost(_))) {

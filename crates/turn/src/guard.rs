@@ -30,12 +30,8 @@ impl Guard {
             return None;
         }
         self.events += 1;
-        let begins = match &event {
-            AgentEventKind::ToolStart(start) if self.transcript.tool(&start.id).is_none() => {
-                Some(start.parent.is_none())
-            }
-            _ => None,
-        };
+        let start = event.tool_start().filter(|start| self.transcript.tool(&start.id).is_none());
+        let begins = start.map(|start| start.parent.is_none());
         if self.events > EVENTS {
             self.excess = Some(format!("more than {EVENTS} events"));
         } else if begins.is_some() && self.transcript.tools().len() >= TOOLS {

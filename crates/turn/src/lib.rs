@@ -8,8 +8,7 @@
 //!
 //! * A turn: `driver`, with its `clock`, its `guard` and its result (`turn_result`).
 //! * Links: `links` selects the link of a turn, and `link` runs it and writes its recording. `plan`
-//!   and `reach` decide what its guest may start, from the operator's settings (`host`). `crash`
-//!   checks whether a link could be rebuilt from its recording.
+//!   and `reach` decide what its guest may start, from the operator's settings (`host`).
 //! * `tools` are the tools of the host that agents may call, and `tool_endpoints` finds the link of a
 //!   call that arrives at the MCP server.
 
@@ -18,7 +17,6 @@ mod audience;
 mod backends;
 mod blob;
 mod clock;
-pub mod crash;
 mod driver;
 mod guard;
 mod host;
@@ -45,7 +43,7 @@ pub use launch::{
     AgentProcess, Launch, LaunchError, Launcher, OutputLine, ProcessCommand, ProcessEvent,
     SurvivingProcess, Survivor,
 };
-pub use link::{HOST_ASK, OnUnknown, RebuildError, UnknownOutput, UnsolicitedTurn};
+pub use link::{HOST_ASK, OnUnknown, UnknownOutput, UnsolicitedTurn};
 pub use links::{ContinuedTurn, ContinuedTurns, FinishedTurnSlot, Links, QueryError};
 pub use observers::{NoObservers, TurnObservers};
 pub use plan::{ARGUMENT_LIMIT, PlanFault};

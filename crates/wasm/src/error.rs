@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use super::requested::RequestedCapabilities;
 use super::trust_state::Distrust;
-use aetheel_kit::selftest::SelftestError;
 use aetheel_model::agent::descriptor::DescriptorError;
 use aetheel_model::extension::ExtensionDescriptorError;
 use aetheel_recording::GuestFailure;
+use aetheel_recording::selftest::SelftestError;
 
 /// The interface that every backend exports, without its version.
 pub(super) const CONTRACT: &str = "aetheel:backend/backend";

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::component::ComponentBackend;
 use super::error::AdmissionError;
 use super::instance::Blueprint;
-use aetheel_kit::selftest;
 use aetheel_model::agent::Descriptor;
+use aetheel_recording::selftest;
 
 /// Replays the recordings beside a component, and returns its descriptor and blueprint.
 ///

@@ -13,8 +13,8 @@ use super::install::{self, PreparedFile};
 use super::source::{self, ComponentSource};
 use super::trust::{TrustGate, read_signature, signature_of};
 use super::trust_state::TrustState;
-use aetheel_kit::selftest;
 use aetheel_model::choice::Trust;
+use aetheel_recording::selftest;
 use aetheel_store::workspace::ServedComponent;
 
 /// An admitted component, with exactly the bytes that were admitted.

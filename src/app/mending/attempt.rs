@@ -14,11 +14,11 @@ use crate::mending::evidence::{self, EvidencePlaces};
 use crate::mending::workshop::{Workshop, WorkshopError};
 use crate::mending::{MendError, MendLimits, MendedBackend, Mending};
 use crate::startup::{InstallError, Installer, confinement, host_of};
-use aetheel_kit::CaseError;
 use aetheel_model::plain::{counted, short_line, with_causes};
 use aetheel_model::redact::Redactor;
 use aetheel_model::rollout::Rollout;
 use aetheel_process::Custody;
+use aetheel_recording::case::CaseError;
 use aetheel_recording::{Backend, Recorder};
 use aetheel_settings::Config;
 use aetheel_store::workspace::{

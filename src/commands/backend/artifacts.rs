@@ -8,9 +8,9 @@ use crate::cli::exit;
 use crate::commands::kit::KitError;
 use crate::startup::is_component_name;
 use crate::startup::settings::OperatorSettings;
-use aetheel_kit::selftest;
 use aetheel_model::plain::with_causes;
 use aetheel_model::registry_key::RegistryKey;
+use aetheel_recording::selftest;
 use aetheel_registry::{
     ArtifactReference, ArtifactSource, BackendArtifact, BlobDigest, LayoutFolder, RegistryClient,
     RegistryError, RegistryLogin, unpack_cases,

@@ -18,13 +18,14 @@ use crate::startup::running::gateway_of;
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{InstallPlan, Installer, LoadedBackends, StartRefusal};
 use crate::terminal::{self, print_stderr};
-use aetheel_kit::{Case, describe_versions, proven_versions};
+use aetheel_kit::{describe_versions, proven_versions};
 use aetheel_model::agent::Descriptor;
 use aetheel_model::choice::{LogFormat, Trust};
 use aetheel_model::plain::{counted, with_causes};
 use aetheel_model::redact::Redactor;
 use aetheel_model::rollout::Rollout;
 use aetheel_recording::Backend as _;
+use aetheel_recording::case::Case;
 use aetheel_runtime::log;
 use aetheel_settings::Config;
 use aetheel_store::workspace::{BackendFile, LockedBackend};
@@ -253,7 +254,7 @@ async fn install(
     let plan = installer.plan(staged, file).await;
     let InstallPlan { staged, target, before, aside, wants } = &plan;
     staged.try_in_place(target).await.map_err(|error| {
-        let cases = aetheel_kit::selftest::folder_of(target);
+        let cases = aetheel_recording::selftest::folder_of(target);
         KitError::failed(format!(
             "{shown} {}; hint: put the new version's recordings into {}, or remove it",
             with_causes(&error),
@@ -350,10 +351,11 @@ async fn check(
     is_fetched: bool,
 ) -> Result<Vec<Case>, KitError> {
     let beside = file.parent().unwrap_or(Path::new("")).join("cases");
-    let folders = [Some(aetheel_kit::selftest::folder_of(file)), (!is_fetched).then_some(beside)];
+    let folders =
+        [Some(aetheel_recording::selftest::folder_of(file)), (!is_fetched).then_some(beside)];
     let mut folders = folders.into_iter().flatten();
     let Some(folder) =
-        folders.find(|folder| aetheel_kit::find(std::slice::from_ref(folder)).is_ok())
+        folders.find(|folder| aetheel_recording::case::find(std::slice::from_ref(folder)).is_ok())
     else {
         return Ok(Vec::new());
     };

@@ -13,10 +13,11 @@ use crate::open::{self, OpenedComponent};
 use crate::{check, resolve, test};
 use aetheel::commands::kit::{KitError, read_cases};
 use aetheel::terminal::{self, OutputStyle};
+use aetheel_kit::golden;
 use aetheel_kit::summary::{self, Style, SummaryEntry};
-use aetheel_kit::{Case, difference, golden};
 use aetheel_model::plain::counted;
 use aetheel_process::OperatorCommand;
+use aetheel_recording::case::Case;
 use aetheel_recording::replay::{Batches, ReplayResult, replay};
 use aetheel_recording::{MAX_READ_BYTES, ParsedRecording};
 use aetheel_runtime::ordinary::read_ordinary;
@@ -182,7 +183,7 @@ impl Author {
         page: OutputStyle,
     ) -> Result<Vec<Case>, KitError> {
         let folder = self.options.folder.join("cases");
-        if aetheel_kit::find(std::slice::from_ref(&folder)).is_err() {
+        if aetheel_recording::case::find(std::slice::from_ref(&folder)).is_err() {
             terminal::line(&page.dim("cases: there are no recordings in `cases`"));
             return Ok(Vec::new());
         }
@@ -224,7 +225,7 @@ impl Author {
             self.good &= problems.is_empty();
             let apart = match &self.baseline {
                 Some(baseline) => {
-                    difference::by_meaning(&case.tape, &baseline.replays[at], replayed)
+                    aetheel_kit::summary::changes(&case.tape, &baseline.replays[at], replayed)
                 }
                 None => problems.iter().map(|entry| (ChangeTag::Equal, (*entry).clone())).collect(),
             };
@@ -328,7 +329,7 @@ fn print_differences(page: OutputStyle, case: &Case, apart: &[(ChangeTag, Summar
             place = entry.line;
             terminal::line(&page.bold(&format!("  {}:{place}", case.path.display())));
         }
-        let text = aetheel_kit::shortened(&entry.text.replace('\n', "⏎"), MOST_CHARACTERS);
+        let text = aetheel_model::plain::shortened(&entry.text.replace('\n', "⏎"), MOST_CHARACTERS);
         let line = |sign: char| format!("    {sign} {:<10} {text}", entry.what);
         terminal::line(&match tag {
             ChangeTag::Delete => page.bad(&line('-')),

@@ -100,7 +100,10 @@ fn requests() -> Vec<(String, PolicyRequest)> {
             let what = target.map_or_else(
                 || format!("`{kind}` without a target"),
                 |target| {
-                    format!("`{kind}` with {}", aetheel_kit::shortened(&format!("{target:?}"), 60))
+                    format!(
+                        "`{kind}` with {}",
+                        aetheel_model::plain::shortened(&format!("{target:?}"), 60)
+                    )
                 },
             );
             requests.extend(request(kind, target).map(|request| (what, request)));

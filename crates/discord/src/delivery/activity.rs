@@ -34,14 +34,10 @@ impl Activity {
     /// from now.
     pub(crate) fn apply(&mut self, event: &AgentEventKind, now: Moment) {
         self.last = now;
-        match event {
-            AgentEventKind::ToolStart(start) => {
-                self.tools.entry(start.id.clone()).or_insert(now);
-            }
-            AgentEventKind::ToolEnd(end) => {
-                self.tools.remove(&end.id);
-            }
-            _ => {}
+        if let Some(start) = event.tool_start() {
+            self.tools.entry(start.id.clone()).or_insert(now);
+        } else if let Some(end) = event.tool_end() {
+            self.tools.remove(&end.id);
         }
     }
 

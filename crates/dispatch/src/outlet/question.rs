@@ -8,7 +8,9 @@ use serde_json::Value;
 
 use super::excerpt::{self, Excerpt};
 use aetheel_model::agent::labels::{ALLOW_ONCE, ALLOW_SESSION};
-use aetheel_model::agent::{self, AnswerForm, Ask, AskDecision, AskKind, AskOption, DecisionScope};
+use aetheel_model::agent::{
+    self, AnswerForm, Ask, AskDecision, AskKind, AskOption, DecisionScope, TextForm,
+};
 use aetheel_model::id::UserId;
 use aetheel_model::plain::clean_text;
 use aetheel_model::redact::Redactor;
@@ -118,38 +120,31 @@ impl OpenQuestion {
     /// Creates the visible form of an agent's question.
     pub fn of(id: String, ask: &Ask, asker: Option<UserId>, redactor: &Redactor) -> Self {
         let clean = |text: &str| redactor.redact(clean_text(text).into_owned());
-        let subject = match &ask.kind {
+        let about = match &ask.kind {
+            AskKind::Permission(tool) => {
+                excerpt::of_diffs(&ask.diffs).or_else(|| excerpt::of_tool(tool))
+            }
+            _ => None,
+        };
+        let mut cleaned = ask.clone();
+        cleaned.for_each_text(&mut |form, text| match form {
+            TextForm::Line => *text = single_line(&clean(text)),
+            TextForm::Block | TextForm::Data => *text = clean(text),
+        });
+        let subject = match cleaned.kind {
             AskKind::Permission(tool) => Subject::Permission {
-                tool: single_line(&clean(&tool.native_name)),
-                about: excerpt::of_diffs(&ask.diffs)
-                    .or_else(|| excerpt::of_tool(tool))
-                    .map(|excerpt| Excerpt { text: clean(&excerpt.text), ..excerpt }),
+                tool: tool.native_name,
+                about: about.map(|excerpt| Excerpt { text: clean(&excerpt.text), ..excerpt }),
             },
-            AskKind::PlanApproval(plan) => Subject::Plan(clean(plan)),
+            AskKind::PlanApproval(plan) => Subject::Plan(plan),
             AskKind::Questions(questions) => Subject::Questions(
                 questions
-                    .iter()
+                    .into_iter()
                     .map(|question| agent::Question {
-                        text: clean(&question.text),
-                        description: question.description.as_deref().map(clean),
-                        options: question
-                            .options
-                            .iter()
-                            .map(|option| agent::QuestionChoice {
-                                id: option.id.clone(),
-                                label: single_line(&clean(&option.label)),
-                                description: option
-                                    .description
-                                    .as_deref()
-                                    .map(|text| single_line(&clean(text))),
-                            })
-                            .collect(),
-                        preset: question.preset.iter().map(|value| clean(value)).collect(),
-                        placeholder: question.placeholder.as_deref().map(clean),
                         // A question without options needs free text.
                         free_text: question.free_text
                             || (question.options.is_empty() && question.form != AnswerForm::YesNo),
-                        ..question.clone()
+                        ..question
                     })
                     .map(|question| match (question.form, question.options.is_empty()) {
                         (AnswerForm::YesNo, true) => {
@@ -164,18 +159,14 @@ impl OpenQuestion {
                     })
                     .collect(),
             ),
-            AskKind::SignIn(address) => Subject::SignIn(single_line(&clean(address))),
+            AskKind::SignIn(address) => Subject::SignIn(address),
         };
-        let always = ask.always_label.as_deref().map(|label| single_line(&clean(label)));
+        let always = cleaned.always_label;
         let takes_options = matches!(subject, Subject::Permission { .. } | Subject::Plan(_));
-        let mut options: Vec<&AskOption> = ask.options.iter().filter(|_| takes_options).collect();
+        let mut options = if takes_options { cleaned.options } else { Vec::new() };
         // The options are sorted so that the first one grants the least.
         options.sort_by_key(|option| (!option.allows, option.scope));
-        let options = options
-            .into_iter()
-            .take(OPTION_LIMIT)
-            .map(|option| AskOption { label: single_line(&clean(&option.label)), ..option.clone() })
-            .collect();
+        options.truncate(OPTION_LIMIT);
         // A redacted input would be a different input.
         let input = match &ask.kind {
             AskKind::Permission(tool) if ask.changeable && clean(&tool.input) == tool.input => {
@@ -183,7 +174,7 @@ impl OpenQuestion {
             }
             _ => None,
         };
-        let mut title = single_line(&clean(&ask.title));
+        let mut title = cleaned.title;
         if ask.parent.is_some() {
             title.push_str(" (a sub-agent asks)");
         }

@@ -335,19 +335,11 @@ impl Questions {
 
     /// Removes secrets from a decision.
     fn clean(&self, decision: &AskDecision) -> AskDecision {
-        let clean = |text: &String| self.redactor.redact(text.clone());
-        match decision {
-            AskDecision::Deny(words) => AskDecision::Deny(words.as_ref().map(clean)),
-            AskDecision::Chosen(label) => AskDecision::Chosen(clean(label)),
-            AskDecision::AllowChanged(input) => AskDecision::AllowChanged(clean(input)),
-            AskDecision::Answers(answers) => AskDecision::Answers(
-                answers
-                    .iter()
-                    .map(|(id, values)| (id.clone(), values.iter().map(clean).collect()))
-                    .collect(),
-            ),
-            other => other.clone(),
-        }
+        let mut decision = decision.clone();
+        decision.for_each_text(&mut |_, text| {
+            *text = self.redactor.redact(std::mem::take(text));
+        });
+        decision
     }
 }
 

@@ -143,7 +143,7 @@ impl Audience for TurnAudience<'_> {
         // A first tool is still pending here only if the turn is being stopped, which does not wait
         // for the disk.
         self.pass_first_tool();
-        if matches!(event, AgentEventKind::ToolStart(_))
+        if event.tool_start().is_some()
             && let Some(saving) = self.kept.record_tool_use()
         {
             // The tool is shown once its record is on disk. Otherwise, after a crash, people could
@@ -152,7 +152,7 @@ impl Audience for TurnAudience<'_> {
             return;
         }
         self.count_usage(event);
-        if let AgentEventKind::ToolEnd(end) = event {
+        if let Some(end) = event.tool_end() {
             let start = transcript.tool(&end.id).map(|tool| &tool.start);
             if end.status == ToolStatus::Ok
                 && let Some(start) = start
@@ -171,12 +171,12 @@ impl Audience for TurnAudience<'_> {
         transcript: &Transcript,
         at_ms: Option<i64>,
     ) {
-        if matches!(event, AgentEventKind::ToolStart(_)) {
+        if event.tool_start().is_some() {
             // The journal has this record already, or gets it soon.
             drop(self.kept.record_tool_use());
         }
         self.count_usage(event);
-        if let AgentEventKind::ToolEnd(end) = event {
+        if let Some(end) = event.tool_end() {
             let start = transcript.tool(&end.id).map(|tool| &tool.start);
             self.files.on_tool_end(end, start, true);
         }

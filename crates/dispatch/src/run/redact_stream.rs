@@ -6,10 +6,7 @@
 
 use std::collections::HashMap;
 
-use aetheel_model::agent::{
-    AgentEventKind, AgentFailure, AgentNotice, AgentTask, Artifact, ArtifactBody, PlanEntry, Quota,
-    TextEvent, ToolEnd, ToolOutput,
-};
+use aetheel_model::agent::{AgentEventKind, TextEvent, TextForm, ToolOutput};
 use aetheel_model::plain::{Cleaner, clean_text, one_line};
 use aetheel_model::redact::Redactor;
 
@@ -63,100 +60,31 @@ impl<'a> StreamRedactor<'a> {
     pub(super) fn pass(&mut self, event: &AgentEventKind, mut show: impl FnMut(&AgentEventKind)) {
         match event {
             // The text of a sub-agent does not extend the answer.
-            AgentEventKind::Text(text) if text.parent.is_some() => {
-                show(&AgentEventKind::Text(TextEvent {
-                    text: self.plain(&text.text),
-                    ..text.clone()
-                }));
+            AgentEventKind::Text(text) if text.parent.is_none() => {
+                return self.text(GrowingText::Answer, text, show);
             }
-            AgentEventKind::Text(text) => self.text(GrowingText::Answer, text, show),
-            AgentEventKind::ToolStart(start) => {
-                self.flush(&mut show);
-                let mut start = start.clone();
-                start.native_name = self.line(&start.native_name);
-                start.title = self.line(&start.title);
-                start.target = start.target.map(|target| self.plain(&target));
-                show(&AgentEventKind::ToolStart(start));
+            AgentEventKind::Thinking(text) if text.parent.is_none() => {
+                return self.text(GrowingText::Thinking, text, show);
             }
-            AgentEventKind::ToolOutput(output) => self.output(output, show),
+            AgentEventKind::ToolOutput(output) => return self.output(output, show),
+            AgentEventKind::ToolStart(_) => self.flush(&mut show),
             AgentEventKind::ToolEnd(end) => {
                 let held = self.outputs.remove(&end.id).map(|output| output.held);
                 if let Some(text) = held.filter(|held| !held.is_empty()) {
                     let (id, replace) = (end.id.clone(), false);
                     show(&AgentEventKind::ToolOutput(ToolOutput { id, text, replace }));
                 }
-                let output = end.output.as_ref().map(|output| self.plain(output));
-                show(&AgentEventKind::ToolEnd(ToolEnd { output, ..end.clone() }));
             }
-            AgentEventKind::Thinking(text) if text.parent.is_some() => {
-                show(&AgentEventKind::Thinking(TextEvent {
-                    text: self.plain(&text.text),
-                    ..text.clone()
-                }));
-            }
-            AgentEventKind::Thinking(text) => self.text(GrowingText::Thinking, text, show),
-            AgentEventKind::Plan(steps) => {
-                show(&AgentEventKind::Plan(
-                    steps
-                        .iter()
-                        .map(|step| PlanEntry { text: self.line(&step.text), ..step.clone() })
-                        .collect(),
-                ));
-            }
-            AgentEventKind::Retry(failure) => {
-                show(&AgentEventKind::Retry(AgentFailure {
-                    message: self.line(&failure.message),
-                    ..failure.clone()
-                }));
-            }
-            AgentEventKind::Notice(notice) => {
-                let text = self.line(&notice.text);
-                show(&AgentEventKind::Notice(AgentNotice { text, ..notice.clone() }));
-            }
-            AgentEventKind::Mode(mode) => show(&AgentEventKind::Mode(self.line(mode))),
-            AgentEventKind::Title(title) => show(&AgentEventKind::Title(self.line(title))),
-            AgentEventKind::Task(task) => {
-                let summary = task.summary.as_ref().map(|summary| self.line(summary));
-                show(&AgentEventKind::Task(AgentTask {
-                    title: self.line(&task.title),
-                    summary,
-                    ..task.clone()
-                }));
-            }
-            AgentEventKind::Quota(all) => {
-                show(&AgentEventKind::Quota(
-                    all.iter()
-                        .map(|quota| Quota { label: self.line(&quota.label), ..quota.clone() })
-                        .collect(),
-                ));
-            }
-            AgentEventKind::Artifact(artifact) => {
-                let body = match &artifact.body {
-                    ArtifactBody::Base64(bytes) => ArtifactBody::Base64(bytes.clone()),
-                    ArtifactBody::Text(text) => ArtifactBody::Text(self.plain(text)),
-                    ArtifactBody::Link(address) => ArtifactBody::Link(self.line(address)),
-                };
-                let name = artifact.name.as_ref().map(|name| self.line(name));
-                show(&AgentEventKind::Artifact(Artifact {
-                    name,
-                    body,
-                    media_type: self.line(&artifact.media_type),
-                    ..artifact.clone()
-                }));
-            }
-            AgentEventKind::Usage(_)
-            | AgentEventKind::Compaction(_)
-            | AgentEventKind::Unrecognised(_)
-            | AgentEventKind::Raw(_) => show(event),
+            _ => {}
         }
-    }
-
-    fn plain(&self, text: &str) -> String {
-        self.redactor.redact(clean_text(text).into_owned())
-    }
-
-    fn line(&self, text: &str) -> String {
-        self.redactor.redact(one_line(text))
+        let mut event = event.clone();
+        event.for_each_text(&mut |form, text| match form {
+            TextForm::Block => *text = self.redactor.redact(clean_text(text).into_owned()),
+            TextForm::Line => *text = self.redactor.redact(one_line(text)),
+            // Ids must still match. Other data is cleaned where it is shown.
+            TextForm::Data => {}
+        });
+        show(&event);
     }
 
     /// Passes held-back text to `show`, because no more text arrives.
@@ -219,6 +147,9 @@ impl<'a> StreamRedactor<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use aetheel_model::agent::{
+        AgentFailure, Artifact, ArtifactBody, FileDiff, PlanEntry, ToolEnd,
+    };
     use aetheel_model::fold::Transcript;
 
     const SECRET: &str = "sk-canary-secret";
@@ -464,6 +395,49 @@ mod tests {
             if let AgentEventKind::ToolStart(_) = event {
                 assert!(shown.contains("native_name: \"a bc***\", title: \"a bc***\""), "{shown}");
             }
+        }
+    }
+
+    #[test]
+    fn ids_inputs_files_and_samples_pass_unchanged() {
+        let redactor = Redactor::new(&[SECRET.to_owned().into()]);
+        let data = format!("a\n{SECRET}");
+        let artifact = Artifact {
+            name: None,
+            media_type: "image/png".into(),
+            body: ArtifactBody::Base64(data.clone()),
+            tool: Some(data.clone()),
+        };
+        let events = [
+            AgentEventKind::ToolStart(aetheel_model::agent::ToolStart {
+                id: data.clone(),
+                parent: Some(data.clone()),
+                kind: data.clone(),
+                native_name: "x".into(),
+                title: "x".into(),
+                target: None,
+                input: data.clone(),
+            }),
+            AgentEventKind::ToolEnd(ToolEnd {
+                id: data.clone(),
+                status: aetheel_model::agent::ToolStatus::Ok,
+                output: None,
+                exit_code: None,
+                diffs: vec![FileDiff { path: data.clone(), ..FileDiff::default() }],
+            }),
+            AgentEventKind::Artifact(artifact),
+            AgentEventKind::Unrecognised(aetheel_model::agent::Unrecognised {
+                what: data.clone(),
+                path: Some(data.clone()),
+                sample: data.clone(),
+                ..aetheel_model::agent::Unrecognised::default()
+            }),
+            AgentEventKind::Raw(data.clone()),
+        ];
+        for event in events {
+            let mut shown = Vec::new();
+            StreamRedactor::new(&redactor).pass(&event, |event| shown.push(event.clone()));
+            assert_eq!(shown, [event]);
         }
     }
 

@@ -8,19 +8,18 @@ use std::time::Duration;
 
 use super::redact_stream::StreamRedactor;
 use crate::outlet::{TurnAnswer, messages};
-use aetheel_model::agent::{Action, SessionReady, TurnDone, TurnOutcome};
+use aetheel_model::agent::{Action, TurnOutcome};
 use aetheel_model::fold::Transcript;
 use aetheel_model::redact::Redactor;
 use aetheel_model::tool_summary::tool_summary;
 use aetheel_recording::Ending;
+use aetheel_recording::replay::ReplayedTurn;
 
 /// A turn while its actions are replayed.
 pub struct TurnRenderer<'a> {
     redactor: &'a Redactor,
     stream: StreamRedactor<'a>,
-    shown: Transcript,
-    session: Option<SessionReady>,
-    done: Option<TurnDone>,
+    shown: ReplayedTurn,
 }
 
 /// The facts about a turn's end that its actions do not contain.
@@ -43,43 +42,33 @@ impl<'a> TurnRenderer<'a> {
     /// Creates an empty turn.
     #[must_use]
     pub fn new(redactor: &'a Redactor) -> Self {
-        let stream = StreamRedactor::new(redactor);
-        Self { redactor, stream, shown: Transcript::default(), session: None, done: None }
+        Self { redactor, stream: StreamRedactor::new(redactor), shown: ReplayedTurn::default() }
     }
 
     /// Applies the next action of the guest. Actions that do not belong to the turn are ignored.
     pub fn action(&mut self, action: &Action) {
         match action {
-            // The host drops actions after the end of a turn.
-            _ if self.done.is_some() => {}
-            Action::Event(event) => {
+            Action::Event(event) if self.shown.done.is_none() => {
                 let Self { stream, shown, .. } = self;
-                stream.pass(&event.kind, |event| shown.apply(event));
+                stream.pass(&event.kind, |event| shown.transcript.apply(event));
             }
-            Action::SessionReady(ready) => self.session = Some(ready.clone()),
-            Action::TurnDone(done) => self.done = Some(done.clone()),
-            _ => {}
+            Action::Event(_) => {}
+            other => self.shown.apply(other),
         }
     }
 
     /// Returns the turn so far, as people see it.
     #[must_use]
     pub fn shown(&self) -> &Transcript {
-        &self.shown
-    }
-
-    /// Returns whether the guest has ended the turn.
-    #[must_use]
-    pub fn is_done(&self) -> bool {
-        self.done.is_some()
+        &self.shown.transcript
     }
 
     /// Returns the answer that people received.
     #[must_use]
     pub fn answer(mut self, end: &RecordedEnd<'_>) -> TurnAnswer {
-        let Self { stream, shown, .. } = &mut self;
-        stream.flush(|event| shown.apply(event));
-        let outcome = self.done.as_ref().map(|done| &done.outcome);
+        let ReplayedTurn { mut transcript, session, done } = self.shown;
+        self.stream.flush(|event| transcript.apply(event));
+        let outcome = done.as_ref().map(|done| &done.outcome);
         let ending = match (end.ending, outcome) {
             (Some(how), outcome) => Ending::from_recording(how, outcome),
             (None, Some(TurnOutcome::Completed)) => Ending::Completed,
@@ -87,23 +76,22 @@ impl<'a> TurnRenderer<'a> {
             (None, Some(TurnOutcome::Limit(limit))) => Ending::Limit(limit.clone()),
             (None, outcome) => Ending::from_recording("agent-failure", outcome),
         };
-        let said = self.done.as_ref().and_then(|done| done.text.clone());
-        let usage = self.done.and_then(|done| done.usage).or_else(|| self.shown.usage());
+        let (said, usage) = done.map(|done| (done.text, done.usage)).unwrap_or_default();
         let answer = TurnAnswer {
-            text: said.unwrap_or_else(|| self.shown.text()),
+            text: said.unwrap_or_else(|| transcript.text()),
             failure: messages::failure_message(
                 &ending,
                 None,
                 end.timeout,
-                self.shown.retry(),
+                transcript.retry(),
                 false,
                 end.turn,
             ),
-            notices: self.shown.notices().to_vec(),
-            model: self.session.and_then(|session| session.model),
-            usage,
+            notices: transcript.notices().to_vec(),
+            model: session.and_then(|session| session.model),
+            usage: usage.or_else(|| transcript.usage()),
             took: end.took,
-            tools: tool_summary(&self.shown, self.redactor),
+            tools: tool_summary(&transcript, self.redactor),
             ..TurnAnswer::from_backend(end.backend)
         };
         answer.cleaned(self.redactor)
@@ -113,7 +101,9 @@ impl<'a> TurnRenderer<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use aetheel_model::agent::{AgentEvent, AgentEventKind, AgentFailure, FailureKind, TextEvent};
+    use aetheel_model::agent::{
+        AgentEvent, AgentEventKind, AgentFailure, FailureKind, TextEvent, TurnDone,
+    };
 
     fn say(text: &str) -> Action {
         let text = TextEvent { part: 0, text: text.to_owned(), replace: false, parent: None };
@@ -140,7 +130,6 @@ mod tests {
         assert_eq!(told.shown().text(), "the key is ***!");
         told.action(&done(TurnOutcome::Completed));
         told.action(&say(" and more"));
-        assert!(told.is_done());
         let answer = told.answer(&end(Some("completed")));
         assert_eq!((answer.text.as_str(), answer.failure), ("the key is ***!", None));
     }

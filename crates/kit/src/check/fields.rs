@@ -7,14 +7,14 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::Area;
-use crate::case::Case;
 use crate::finding::{CheckFinding, Rule, add};
 use crate::mutation::{
     ADDED_TEXT, Change, Holds, Mutant, Recording, reports, silent_loss, visible,
 };
-use crate::shortened;
 use crate::unread::{Unread, holds, unread};
 use aetheel_model::agent::{Input, Pipe};
+use aetheel_model::plain::shortened;
+use aetheel_recording::case::Case;
 use aetheel_recording::replay::{Batches, ReplayResult, replay};
 use aetheel_recording::{Backend, EntryKind, GuestFailure, RecordingEntry};
 

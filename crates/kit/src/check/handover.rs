@@ -7,12 +7,12 @@
 //! of a recording at which the guest is idle, and another prompt is added at the end, so that a
 //! recording of one turn also shows how a conversation continues.
 
-use super::super::case::Case;
 use super::super::finding::{CheckFinding, Rule};
 use super::{Area, INPUT_BUDGET, add, compare};
 use aetheel_model::agent::descriptor::LinkSharing;
 use aetheel_model::agent::{Action, HostCommand, Input};
 use aetheel_model::plain::counted;
+use aetheel_recording::case::Case;
 use aetheel_recording::replay::{Batches, ReplayResult, replay, replay_moving};
 use aetheel_recording::{Backend, EntryKind, GuestFailure, RecordingEntry};
 

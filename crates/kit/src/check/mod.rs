@@ -5,16 +5,17 @@ mod handover;
 
 use serde::Serialize;
 
-use super::case::Case;
 use super::finding::{self, CheckFinding, Rule};
-use super::golden::actions_differ;
+use super::hostile;
 use super::seeded_rng::SeededRng;
 use super::simulator::{self, Violation};
 use super::trial::{self, GuestTrial};
-use super::{brief, hostile};
 use aetheel_model::agent::Descriptor;
+use aetheel_model::plain::shortened;
+use aetheel_recording::case::Case;
+use aetheel_recording::comparison::{Projection, first_difference};
 use aetheel_recording::replay::{Batches, Keys, ReplayResult, replay};
-use aetheel_recording::{Backend, EntryKind, FORMAT, GuestFailure, Header, ParsedRecording};
+use aetheel_recording::{Backend, EntryKind, FORMAT, GuestFailure, Header, ParsedRecording, brief};
 
 /// The number of findings at which an area stops, because further ones probably have the same
 /// cause.
@@ -219,14 +220,14 @@ fn compare(
 ) {
     let actions: Vec<_> = first.actions().cloned().collect();
     let others: Vec<_> = second.actions().cloned().collect();
-    if let Some(differ) = actions_differ(&actions, &others) {
+    if let Some(differ) = first_difference(&actions, &others, Projection::Exact) {
         let expected = differ.expected.unwrap_or_else(|| "no further action".to_owned());
         let got = differ.got.unwrap_or_else(|| "no further action".to_owned());
         let got = match differ.path {
             Some(path) => format!("action {}, `{path}`: {got}", differ.number),
             None => format!("action {}: {got}", differ.number),
         };
-        add(area, rule, trial, case, entry_of(first, differ.number), got, expected);
+        add(area, rule, trial, case, first.entry_of(differ.number), got, expected);
     } else if first.failure.is_none()
         && let Some((at, failure)) = &second.failure
     {
@@ -242,18 +243,6 @@ fn compare(
     }
 }
 
-/// Returns the entry that caused an action (counted from 1).
-pub(super) fn entry_of(replayed: &ReplayResult, number: usize) -> Option<usize> {
-    let mut before = 0;
-    for step in &replayed.steps {
-        before += step.actions.len();
-        if before >= number {
-            return Some(step.entry);
-        }
-    }
-    replayed.failure.as_ref().map(|(at, _)| *at).or(replayed.steps.last().map(|step| step.entry))
-}
-
 fn add(
     area: &mut Area,
     rule: Rule,
@@ -265,7 +254,7 @@ fn add(
 ) {
     let input = entry.and_then(|at| case.tape.entries.get(at)).map(|entry| match &entry.kind {
         EntryKind::In(input) => brief(input),
-        other => super::shortened(&serde_json::to_string(other).unwrap_or_default(), 200),
+        other => shortened(&serde_json::to_string(other).unwrap_or_default(), 200),
     });
     let finding = CheckFinding {
         rule,

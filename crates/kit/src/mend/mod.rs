@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use self::scramble::{Scramble, positions_of_prose};
 use self::stages::MendTrial;
-use super::case::Case;
 use aetheel_model::agent::{HostCommand, Input, PromptPart};
+use aetheel_recording::case::Case;
 use aetheel_recording::{EntryKind, ParsedRecording, RecordingEntry, RolloutPair};
 
 pub use self::patch::{PatchFault, SourceFiles, SourcePatch, examine};

@@ -6,14 +6,14 @@ use super::scramble::{self, EntryReading, Scramble, positions_of, positions_of_p
 use super::{
     LostRecording, MAX_FINDINGS, MendEffort, MendEvidence, MendJudgement, MendRule, MendedReply,
 };
-use crate::case::Case;
 use crate::check;
-use crate::golden::{CaseVerdict, actions_differ, judge as judge_case};
+use crate::golden::{CaseVerdict, judge as judge_case};
 use crate::mutation::{Change, Holds, Recording, silent_loss};
-use crate::shortened;
 use crate::unread::locate;
 use aetheel_model::agent::{Action, AgentEventKind, TurnKey};
-use aetheel_recording::comparison::{CompareError, compare};
+use aetheel_model::plain::shortened;
+use aetheel_recording::case::Case;
+use aetheel_recording::comparison::{CompareError, Projection, compare, first_difference};
 use aetheel_recording::replay::{Batches, ReplayResult, endings, lost_text, replay};
 use aetheel_recording::reread::{RereadAnswer, reread_tape};
 use aetheel_recording::{
@@ -117,8 +117,7 @@ impl MendTrial<'_> {
         turn: &str,
         key: TurnKey,
     ) -> Result<ParsedRecording, GuestFailure> {
-        let ends = |entry: &RecordingEntry| matches!(&entry.kind, EntryKind::Ending { turn: id, .. } if id == turn);
-        let mut end = tape.entries.iter().position(ends);
+        let mut end = tape.entries.iter().position(|entry| entry.is_end_of(turn));
         if end.is_none() {
             for version in [&self.pair.serving, &self.pair.successor] {
                 let replayed = replay(&**version, &tape.entries, Batches::Single).await?;
@@ -392,7 +391,7 @@ async fn unnoticed_loss(
 
 /// Describes the first difference of two lists of actions.
 fn different(before: &[Action], after: &[Action]) -> Option<String> {
-    let differ = actions_differ(before, after)?;
+    let differ = first_difference(before, after, Projection::Exact)?;
     let show = |value: Option<String>| shortened(value.as_deref().unwrap_or("nothing"), MAX_SHOWN);
     let (was, is) = (show(differ.expected), show(differ.got));
     Some(format!("action {} was `{was}`, is `{is}`", differ.number))

@@ -32,10 +32,12 @@ use self::trials::FaultTrials;
 pub use self::words::NeededWord;
 use self::words::WordSources;
 use aetheel_model::agent::TurnKey;
+use aetheel_model::plain::shortened;
 use aetheel_model::redact::Redactor;
 use aetheel_recording::replay::{Batches, ReplayResult, endings, replay};
 use aetheel_recording::{
     Backend, Ending, EntryKind, FORMAT, GuestFailure, Header, ParsedRecording, RecordingEntry,
+    brief,
 };
 
 /// The id in the header of every report, in place of the turn's.
@@ -206,11 +208,10 @@ fn prepared(
 ) -> Result<Vec<RecordingEntry>, ReportError> {
     let mut entries = tape.entries.clone();
     if let Some(id) = &options.turn {
-        let ends = |entry: &RecordingEntry| matches!(&entry.kind, EntryKind::Ending { turn, .. } if turn == id);
         if tape.beginning_of(id).is_none() {
             return Err(ReportError::NoTurn(id.clone()));
         }
-        if let Some(end) = entries.iter().position(ends) {
+        if let Some(end) = entries.iter().position(|entry| entry.is_end_of(id)) {
             entries.truncate(end + 1);
         }
     }
@@ -276,8 +277,8 @@ fn describe_needed(needed: &[NeededWord], entries: &[RecordingEntry]) -> String 
     }
     let lines = lines.into_iter().map(|(at, words)| {
         let words: Vec<String> =
-            words.iter().take(8).map(|word| format!("`{}`", crate::shortened(word, 60))).collect();
-        let input = entries.get(at).and_then(RecordingEntry::input).map(crate::brief);
+            words.iter().take(8).map(|word| format!("`{}`", shortened(word, 60))).collect();
+        let input = entries.get(at).and_then(RecordingEntry::input).map(brief);
         format!("{} in {}", words.join(", "), input.unwrap_or_default())
     });
     lines.collect::<Vec<_>>().join("; ")

@@ -7,12 +7,12 @@ use super::launch::Launches;
 use super::open::{OpenConnections, OpenProcesses, OpenTimers, OpenTurns, TurnId};
 use super::report::ViolationReport;
 use crate::finding::Rule;
-use crate::shortened;
 use crate::trial::Endings;
 use aetheel_model::agent::{
     Action, AgentEventKind, AskAnswer, Chunk, Descriptor, HostCommand, Input, PutFile, SessionId,
     Spawn,
 };
+use aetheel_model::plain::shortened;
 use aetheel_turn::HOST_ASK;
 
 /// Maximum size of the sample of unrecognised output, in bytes.

@@ -1,8 +1,9 @@
 //! The violations of a trial, each with the last input that the guest received.
 
 use crate::finding::Rule;
-use crate::{brief, shortened};
 use aetheel_model::agent::Input;
+use aetheel_model::plain::shortened;
+use aetheel_recording::brief;
 
 /// A violation of a rule by a guest.
 #[derive(Clone, Debug)]

@@ -178,7 +178,7 @@ impl<'a> TurnSlicer<'a> {
                 if let (EntryKind::Lost(lines), Some(cut)) = (other, &mut self.cut) {
                     cut.lost += lines;
                 }
-                if matches!(other, EntryKind::Host(did) if did == SPARSE)
+                if entry.is_note(SPARSE)
                     && let Some(cut) = &mut self.cut
                 {
                     cut.sparse.get_or_insert(cut.marks.len().saturating_sub(1));

@@ -10,6 +10,7 @@ mod ask;
 pub mod capability;
 pub mod descriptor;
 mod environment;
+mod events;
 mod input;
 pub mod labels;
 mod noise;
@@ -17,6 +18,7 @@ pub mod options;
 mod report;
 mod session_id;
 mod state;
+mod texts;
 mod tools;
 
 pub use action::*;
@@ -25,6 +27,7 @@ pub use descriptor::Descriptor;
 pub use input::*;
 pub use report::*;
 pub use session_id::{InvalidSessionId, SessionId};
+pub use texts::TextForm;
 pub use tools::{
     AllowedTools, allowed_tools_for, declared_names, is_read_only, permits, tool_names,
 };

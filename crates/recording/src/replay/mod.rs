@@ -306,6 +306,19 @@ impl<'a> Replayer<'a> {
 }
 
 impl ReplayResult {
+    /// Returns the entry that caused an action (counted from 1).
+    #[must_use]
+    pub fn entry_of(&self, number: usize) -> Option<usize> {
+        let mut before = 0;
+        for step in &self.steps {
+            before += step.actions.len();
+            if before >= number {
+                return Some(step.entry);
+            }
+        }
+        self.failure.as_ref().map(|(at, _)| *at).or(self.steps.last().map(|step| step.entry))
+    }
+
     fn apply(&mut self, action: &Action) {
         let turn = match action {
             Action::Event(event) => Some(event.turn),

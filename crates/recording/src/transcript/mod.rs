@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 use self::builder::TranscriptBuilder;
 use crate::{Header, MAX_READ_BYTES, ReadError, RecordingEntry, RecordingLines, path_in};
 use aetheel_model::agent::{
-    AgentTask, Ask, AskDecision, AskKind, FileDiff, PlanEntry, SessionReady, ToolStatus,
+    AgentTask, Ask, AskDecision, FileDiff, PlanEntry, SessionReady, TextForm, ToolStatus,
     TurnOutcome, Usage,
 };
 use aetheel_model::plain::clean_text;
@@ -332,105 +332,50 @@ impl TurnTranscript {
         [backend, backend_version].into_iter().for_each(&mut *change);
         agent_version.iter_mut().chain(model).chain(ending).for_each(&mut *change);
         prompt.iter_mut().chain(attached).for_each(&mut *change);
-        if let Some(usage) = usage {
-            usage.models.iter_mut().for_each(|model| change(&mut model.model));
-        }
-        if let Some(SessionReady { session: _, native_id, model, title, tools }) = session {
-            change(native_id);
-            model.iter_mut().chain(title).chain(tools).for_each(&mut *change);
-        }
-        match outcome {
-            Some(TurnOutcome::Failed(failure) | TurnOutcome::Lost(failure)) => {
-                change(&mut failure.message)
-            }
-            Some(TurnOutcome::Limit(limit)) => change(limit),
-            Some(TurnOutcome::Completed | TurnOutcome::Interrupted) | None => {}
-        }
         for gap in gaps {
             if let Gap::Cut(why) = gap {
                 change(why);
             }
         }
-        blocks.iter_mut().for_each(|block| block.kind.each_text(change));
+        let each = &mut |_: TextForm, text: &mut String| change(text);
+        usage.iter_mut().for_each(|usage| usage.for_each_text(each));
+        session.iter_mut().for_each(|session| session.for_each_text(each));
+        outcome.iter_mut().for_each(|outcome| outcome.for_each_text(each));
+        blocks.iter_mut().for_each(|block| block.kind.for_each_text(each));
     }
 }
 
 impl BlockKind {
-    fn each_text(&mut self, change: &mut impl FnMut(&mut String)) {
+    fn for_each_text(&mut self, change: &mut impl FnMut(TextForm, &mut String)) {
+        use TextForm::{Block, Data, Line};
         match self {
             Self::Text(words) | Self::Thinking(words) | Self::Steered(words) => {
-                change(&mut words.text)
+                change(Block, &mut words.text);
             }
-            Self::SubAgent(tool, words) => [tool, &mut words.text].into_iter().for_each(change),
+            Self::SubAgent(tool, words) => {
+                change(Data, tool);
+                change(Block, &mut words.text);
+            }
             Self::Tool(tool) => {
                 let ToolBlock { name, title, target, input, output, diffs, .. } = &mut **tool;
-                [name, title, &mut input.text, &mut output.text]
-                    .into_iter()
-                    .chain(target)
-                    .for_each(&mut *change);
-                each_text_of_diffs(diffs, change);
+                let texts = [name, title, &mut input.text, &mut output.text].into_iter();
+                texts.chain(target).for_each(|text| change(Block, text));
+                diffs.iter_mut().for_each(|diff| diff.for_each_text(change));
             }
-            Self::Plan(plan) => plan.iter_mut().for_each(|step| change(&mut step.text)),
-            Self::Task(AgentTask { id, title, tool, summary, .. }) => {
-                [id, title].into_iter().chain(tool).chain(summary).for_each(change)
+            Self::Plan(plan) => plan.iter_mut().for_each(|step| change(Line, &mut step.text)),
+            Self::Task(task) => task.for_each_text(change),
+            Self::Asked(asked) => {
+                let AskBlock { ask, decision, ruling, .. } = &mut **asked;
+                ask.for_each_text(change);
+                decision.iter_mut().for_each(|decision| decision.for_each_text(change));
+                ruling.iter_mut().for_each(|ruling| change(Line, ruling));
             }
-            Self::Asked(asked) => asked.each_text(change),
-            Self::Notice(text) | Self::Retry(text) => change(text),
+            Self::Notice(text) | Self::Retry(text) => change(Line, text),
             Self::Artifact(ArtifactBlock { name, media_type, link }) => {
-                [media_type].into_iter().chain(name).chain(link).for_each(change)
+                let texts = [media_type].into_iter().chain(name).chain(link);
+                texts.for_each(|text| change(Line, text));
             }
             Self::Stopped => {}
-        }
-    }
-}
-
-fn each_text_of_diffs(diffs: &mut [FileDiff], change: &mut impl FnMut(&mut String)) {
-    for FileDiff { path, old_path, old_text, new_text, unified, .. } in diffs {
-        let texts = [path].into_iter().chain(old_path).chain(old_text).chain(new_text);
-        texts.chain(unified).for_each(&mut *change);
-    }
-}
-
-impl AskBlock {
-    fn each_text(&mut self, change: &mut impl FnMut(&mut String)) {
-        let Ask { title, kind, always_label, options, diffs, .. } = &mut self.ask;
-        [title].into_iter().chain(always_label).for_each(&mut *change);
-        options.iter_mut().for_each(|option| change(&mut option.label));
-        each_text_of_diffs(diffs, change);
-        match kind {
-            AskKind::Permission(tool) => {
-                let texts = [&mut tool.id, &mut tool.kind, &mut tool.native_name, &mut tool.title];
-                let texts = texts.into_iter().chain([&mut tool.input]).chain(&mut tool.parent);
-                texts.chain(&mut tool.target).for_each(&mut *change);
-            }
-            AskKind::PlanApproval(text) | AskKind::SignIn(text) => change(text),
-            AskKind::Questions(questions) => {
-                for question in questions {
-                    let texts = [&mut question.text].into_iter().chain(&mut question.description);
-                    let texts = texts.chain(&mut question.preset).chain(&mut question.placeholder);
-                    texts.for_each(&mut *change);
-                    for option in &mut question.options {
-                        let texts = [&mut option.label].into_iter();
-                        texts.chain(&mut option.description).for_each(&mut *change);
-                    }
-                }
-            }
-        }
-        self.ruling.iter_mut().for_each(&mut *change);
-        match &mut self.decision {
-            Some(AskDecision::AllowChanged(text) | AskDecision::Chosen(text)) => change(text),
-            Some(AskDecision::Deny(words)) => words.iter_mut().for_each(change),
-            Some(AskDecision::Answers(answers)) => {
-                answers.iter_mut().flat_map(|(_, values)| values).for_each(change)
-            }
-            Some(
-                AskDecision::AllowOnce
-                | AskDecision::AllowAlways
-                | AskDecision::DenyAndStop
-                | AskDecision::Declined
-                | AskDecision::Dismissed,
-            )
-            | None => {}
         }
     }
 }

@@ -297,8 +297,7 @@ impl Driver<'_> {
             match self.slot.reports.recv().await {
                 Some(LinkReport::CaughtUp { spent, elapsed }) => break Some((spent, elapsed)),
                 Some(LinkReport::Event(event)) => {
-                    self.observed.text |=
-                        matches!(&event, AgentEventKind::Text(text) if text.parent.is_none());
+                    self.observed.text |= event.answer().is_some();
                     if let Some(event) = self.guard.event(event) {
                         self.audience.replay_event(&event, self.guard.transcript(), at_ms);
                     }
@@ -349,9 +348,7 @@ impl Driver<'_> {
 
     fn event(&mut self, event: AgentEventKind) {
         self.timer.active();
-        if matches!(&event, AgentEventKind::Text(text) if text.parent.is_none())
-            && !std::mem::replace(&mut self.observed.text, true)
-        {
+        if event.answer().is_some() && !std::mem::replace(&mut self.observed.text, true) {
             figures::first_text(&self.backend.descriptor().name, self.timer.elapsed());
         }
         match self.guard.event(event) {

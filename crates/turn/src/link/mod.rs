@@ -29,8 +29,7 @@ use tokio::sync::{mpsc, oneshot};
 pub use self::calls::HOST_ASK;
 pub(super) use self::files::{new_secret, remove as remove_folder};
 pub(super) use self::keepsake::Keepsake;
-pub use self::task::RebuildError;
-pub(super) use self::task::{FailedRebuild, OpenSession, RebuiltTurn, open_guest, replay_entries};
+pub(super) use self::task::{FailedRebuild, OpenSession, RebuiltTurn};
 
 use super::tools::{DelegatedCall, ToolRates};
 use super::{Blob, Host, Launcher, Survivor, ToolEndpoints};

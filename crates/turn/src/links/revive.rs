@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use super::key::LinkKey;
 use super::{ContinuedTurn, KeptLink, LaneSession, Links, TurnSlot};
 use crate::link::{
-    FailedRebuild, Keepsake, Link, LinkRequest, OpenSession, RebuildError, RebuiltTurn,
-    ResumedLink, remove_folder,
+    FailedRebuild, Keepsake, Link, LinkRequest, OpenSession, RebuiltTurn, ResumedLink,
+    remove_folder,
 };
 use crate::tools::WINDOW;
 use crate::{Backends, Survivor};
@@ -19,6 +19,7 @@ use aetheel_model::agent::TurnRef;
 use aetheel_model::agent::descriptor::LinkSharing;
 use aetheel_model::event::Lane;
 use aetheel_model::plain::with_causes;
+use aetheel_recording::comparison::RebuildError;
 use aetheel_recording::{
     Backend, Header, RecordedHandOff, Recorder, Recording, RecordingTail, ResumeError, TailError,
 };

@@ -45,9 +45,10 @@ impl Progress {
     pub(super) fn apply(&self, event: &AgentEventKind) {
         self.transcript.lock().apply(event);
         self.activity.lock().apply(event, (std::time::Instant::now(), Timestamp::now()));
-        match event {
-            AgentEventKind::ToolOutput(_) => self.printed.notify_one(),
-            _ => self.changed.notify_one(),
+        if let AgentEventKind::ToolOutput(_) = event {
+            self.printed.notify_one();
+        } else {
+            self.changed.notify_one();
         }
     }
 

@@ -139,10 +139,10 @@ impl LinkTask {
                 }
             }
             Action::Event(event) => {
-                match &event.kind {
-                    AgentEventKind::Unrecognised(unknown) => self.unknown_output(unknown),
-                    AgentEventKind::Artifact(_) => self.calls.file_reported(event.turn),
-                    _ => {}
+                if let Some(unknown) = event.kind.unrecognised() {
+                    self.unknown_output(unknown);
+                } else if let AgentEventKind::Artifact(_) = event.kind {
+                    self.calls.file_reported(event.turn);
                 }
                 self.report(
                     TurnRef { session: event.session, turn: event.turn },

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 
-use super::{LinkTask, RebuildError};
+use super::LinkTask;
 use crate::link::sessions::LinkSession;
 use aetheel_model::plain::with_causes;
+use aetheel_recording::comparison::RebuildError;
 use aetheel_recording::{Checkpoint, CheckpointRefusal, CheckpointSession, CheckpointTimer};
 
 /// Number of inputs between two turns after which a checkpoint is recorded.

@@ -4,13 +4,11 @@
 //! actions, `launch` starts its processes, `output` processes the agent's output, `closing` ends
 //! the link, `renewal` moves it to a newer generation, and `log` sets the span of its log lines.
 //! `tools` carries out calls of the host's tools. `held` handles links that outlive the gateway, `checkpoint` records their state between turns,
-//! and `rebuild` restores one. `expected_actions` checks whether a guest agrees with the recorded
-//! actions.
+//! and `rebuild` restores one.
 
 mod actions;
 mod checkpoint;
 mod closing;
-mod expected_actions;
 mod held;
 mod launch;
 mod log;
@@ -30,8 +28,6 @@ use tracing::{Instrument as _, Span};
 
 use self::checkpoint::Checkpoints;
 use self::closing::ClosingState;
-pub use self::expected_actions::RebuildError;
-pub(crate) use self::expected_actions::{open_guest, replay_entries};
 use self::held::next_progress;
 use self::rebuild::Rebuilt;
 pub(crate) use self::rebuild_state::{OpenSession, RebuiltTurn};
@@ -53,6 +49,7 @@ use aetheel_model::agent::{
     TurnRef,
 };
 use aetheel_model::baseline::Baseline;
+use aetheel_recording::comparison::RebuildError;
 use aetheel_recording::conservation::OutputLedger;
 use aetheel_recording::{EntryKind, Guest, GuestFailure, Recording, RecordingTail};
 

@@ -11,7 +11,6 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::LinkTask;
-use super::expected_actions::RebuildError;
 use super::log::dropped_note;
 use super::rebuild_state::{OpenSession, RebuildState, RebuiltTurn, RecordedClock, is_command};
 use crate::link::sessions::LinkSession;
@@ -22,6 +21,7 @@ use aetheel_model::agent::{
     Action, AskDecision, Exit, HostCommand, HttpFailed, Input, PromptPart, Spawned, StartTurn,
     StreamClosed, TimedInput, ToolRequest, ToolResult, TurnKey, TurnRef,
 };
+use aetheel_recording::comparison::RebuildError;
 use aetheel_recording::{EntryKind, RecordingTail};
 
 /// The reason that a guest gets for requests and streams that were open when the gateway ended.
@@ -401,7 +401,8 @@ impl LinkTask {
             let lines = notes.line_counts.get(&proc).copied().unwrap_or_default();
             let spawn = notes.pending_spawns.iter().position(|spawn| spawn.proc == proc);
             let starting = spawn.map(|at| notes.pending_spawns.remove(at));
-            let process = self.deps.launcher.adopt(&self.deps.id, proc, lines).await?;
+            let process = self.deps.launcher.adopt(&self.deps.id, proc, lines).await;
+            let process = process.map_err(|error| RebuildError::Process(error.into()))?;
             if starting.is_none() && !notes.running.remove(&proc) {
                 // Its end is recorded, so it is kept only as long as the open turns need it.
                 self.processes.add_ended(proc, process, lines);

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::expected_actions::{ExpectedActions, RebuildError};
 use super::log::is_dropped_command;
 use crate::link::LinkReport;
 use crate::tools::CallKey;
@@ -16,6 +15,7 @@ use aetheel_model::agent::{
 };
 use aetheel_model::event::Lane;
 use aetheel_model::policy::PolicyRuling;
+use aetheel_recording::comparison::{ExpectedActions, RebuildError};
 use aetheel_recording::{Checkpoint, EntryKind, RecordingEntry, open_turns};
 
 /// A turn that began before a restart of the gateway and continues.

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{LinkTask, RebuildError, expected_actions};
+use super::LinkTask;
 use aetheel_model::plain::with_causes;
+use aetheel_recording::comparison::{RebuildError, replay_tail};
 use aetheel_recording::{Backend, EntryKind, Guest, GuestFailure, RecordingTail};
 
 impl LinkTask {
@@ -55,7 +56,7 @@ impl LinkTask {
         let tails = tails.unwrap_or(Err(RebuildError::Unreadable))?;
         let mut refusal = RebuildError::Unreadable;
         for tail in tails {
-            match expected_actions::replay_tail(&**backend, &tail).await {
+            match replay_tail(&**backend, &tail).await {
                 Ok(guest) => {
                     self.renewed_by(backend, guest, tail.checkpoint.is_some());
                     return Ok(());

@@ -5,9 +5,8 @@ use std::ops::RangeInclusive;
 
 use serde_json::Value;
 
-use super::damage::{field, nodes};
+use crate::RecordingEntry;
 use aetheel_model::agent::{Action, Input};
-use aetheel_recording::RecordingEntry;
 
 /// Minimum length of a text in bytes. Shorter texts would match everywhere.
 const MIN_LENGTH: usize = 3;
@@ -15,8 +14,7 @@ const MIN_LENGTH: usize = 3;
 /// Returns the texts of an action that are worth searching for, longest first.
 pub(super) fn texts(action: &Action) -> Vec<String> {
     let Ok(value) = serde_json::to_value(action) else { return Vec::new() };
-    let mut places = Vec::new();
-    nodes(&value, &mut String::new(), &mut places);
+    let places = pointers(&value);
     let mut texts: Vec<String> = places
         .iter()
         .filter_map(|place| value.pointer(place)?.as_str())
@@ -57,8 +55,7 @@ fn holder(input: &Input, value: &str) -> Option<String> {
 }
 
 fn inside(said: &Value, value: &str) -> Option<String> {
-    let mut places = Vec::new();
-    nodes(said, &mut String::new(), &mut places);
+    let places = pointers(said);
     let text = |place: &String| match said.pointer(place)? {
         Value::String(text) => Some(text.clone()),
         Value::Object(_) | Value::Array(_) | Value::Null => None,
@@ -73,19 +70,71 @@ fn inside(said: &Value, value: &str) -> Option<String> {
         };
         places.iter().find(|place| text(place).is_some_and(|text| near(&text)))
     };
-    equal.or_else(similar).map(|place| field(place))
+    equal.or_else(similar).map(|place| field_name(place))
+}
+
+/// Formats a JSON pointer for people, for example `message.content[0].text`.
+#[must_use]
+pub fn field_name(pointer: &str) -> String {
+    let mut name = String::new();
+    for part in pointer.split('/').skip(1) {
+        let part = part.replace("~1", "/").replace("~0", "~");
+        if part.bytes().all(|b| b.is_ascii_digit()) && !part.is_empty() {
+            name.push_str(&format!("[{part}]"));
+        } else {
+            if !name.is_empty() {
+                name.push('.');
+            }
+            name.push_str(&part);
+        }
+    }
+    name
+}
+
+/// Returns the JSON pointers of everything inside a value. Long lists are represented by their first
+/// items.
+#[must_use]
+pub fn pointers(value: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    collect_pointers(value, &mut String::new(), &mut found);
+    found
+}
+
+fn collect_pointers(value: &Value, at: &mut String, found: &mut Vec<String>) {
+    let length = at.len();
+    let mut visit = |key: String, value: &Value, at: &mut String| {
+        at.push('/');
+        at.push_str(&key);
+        found.push(at.clone());
+        collect_pointers(value, at, found);
+        at.truncate(length);
+    };
+    match value {
+        Value::Object(map) => map
+            .iter()
+            .for_each(|(key, value)| visit(key.replace('~', "~0").replace('/', "~1"), value, at)),
+        Value::Array(list) => list
+            .iter()
+            .take(8)
+            .enumerate()
+            .for_each(|(index, value)| visit(index.to_string(), value, at)),
+        _ => {}
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trial::stdout_line;
-    use aetheel_recording::EntryKind;
+    use crate::EntryKind;
+    use aetheel_model::agent::{AgentLine, Pipe};
 
     #[test]
     fn a_value_is_found_in_the_line_and_field_that_contains_it() {
-        let entry =
-            |text: &str| RecordingEntry { t: 0.0, kind: EntryKind::In(stdout_line(1, text)) };
+        let entry = |text: &str| {
+            let (text, pipe) = (text.to_owned(), Pipe::Stdout);
+            let line = AgentLine { proc: 1, pipe, text, truncated: false };
+            RecordingEntry { t: 0.0, kind: EntryKind::In(Input::Line(line)) }
+        };
         let entries = [
             entry(r#"{"type":"init"}"#),
             entry(r#"{"message":{"content":[{"text":"Hello there"}],"n":42}}"#),

@@ -6,11 +6,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::case::{Case, CaseError, find};
-use super::golden::{GoldenDifference, difference};
+use crate::case::{Case, CaseError, find};
+use crate::comparison::{GoldenDifference, golden_difference};
+use crate::replay::{Batches, ReplayResult, replay};
+use crate::{Backend, GuestFailure, RecordingEntry};
 use aetheel_model::agent::{Action, Input, TurnKey};
-use aetheel_recording::replay::{Batches, ReplayResult, replay};
-use aetheel_recording::{Backend, GuestFailure, RecordingEntry};
 
 /// Maximum number of recordings.
 const MAX_RECORDINGS: usize = 64;
@@ -118,7 +118,7 @@ async fn one(backend: &dyn Backend, case: &Case) -> Result<(), SelftestError> {
         return Err(SelftestError::Guest { position, failure });
     }
     if let Some(found) =
-        case.actions.as_deref().and_then(|expected| difference(case, &replayed, expected))
+        case.actions.as_deref().and_then(|expected| golden_difference(case, &replayed, expected))
     {
         let (path, difference) = (case.path.clone(), Box::new(found));
         return Err(SelftestError::Difference { path, difference });

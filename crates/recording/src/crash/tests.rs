@@ -1,10 +1,10 @@
 use async_trait::async_trait;
 
 use super::*;
+use crate::{Generation, GuestFailure};
 use aetheel_model::agent::{
     AgentEvent, AgentEventKind, AgentLine, Descriptor, Pipe, TextEvent, TimedInput,
 };
-use aetheel_recording::{Generation, GuestFailure};
 
 /// A backend whose guests number the lines of their agent and repeat them as text.
 struct Counting {

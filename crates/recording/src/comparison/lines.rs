@@ -1,15 +1,12 @@
-//! Compares how two components read the same recording, line by line.
+//! Compares two replays of a recording line by line.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use similar::{Algorithm, ChangeTag};
 
-use super::brief;
-use super::summary::{self, SummaryEntry};
+use crate::ParsedRecording;
+use crate::replay::ReplayResult;
 use aetheel_model::agent::Action;
-use aetheel_recording::ParsedRecording;
-use aetheel_recording::replay::ReplayResult;
 
 /// A line of a recording for which two components return different actions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -31,7 +28,7 @@ pub struct LineDifference {
 
 /// Compares two replays. Both must have been made with one input per call.
 #[must_use]
-pub fn between(
+pub fn by_line(
     tape: &ParsedRecording,
     first: &ReplayResult,
     second: &ReplayResult,
@@ -56,7 +53,7 @@ pub fn between(
             differences.push(LineDifference {
                 line: tape.lines[at],
                 t: entry.t,
-                input: entry.input().map(brief).unwrap_or_default(),
+                input: entry.input().map(crate::brief).unwrap_or_default(),
                 first: one,
                 second: other,
                 failures,
@@ -64,23 +61,4 @@ pub fn between(
         }
     }
     differences
-}
-
-/// Compares the meaning of two replays: their summaries, without times. Parts of a text count as one
-/// text, and actions that people never see do not count. Entries of the first replay only are
-/// [`ChangeTag::Delete`], and entries of the second only are [`ChangeTag::Insert`].
-#[must_use]
-pub fn by_meaning(
-    tape: &ParsedRecording,
-    first: &ReplayResult,
-    second: &ReplayResult,
-) -> Vec<(ChangeTag, SummaryEntry)> {
-    let [first, second] = [first, second].map(|replayed| summary::summarize(tape, replayed));
-    let key = |entry: &SummaryEntry| (entry.turn, entry.what.clone(), entry.text.clone());
-    similar::capture_diff_slices_by_key(Algorithm::Myers, &first, &second, key)
-        .iter()
-        .flat_map(|op| op.iter_slices(&first[..], &second[..]))
-        .filter(|(tag, _)| *tag != ChangeTag::Equal)
-        .flat_map(|(tag, entries)| entries.iter().map(move |entry| (tag, entry.clone())))
-        .collect()
 }

@@ -38,12 +38,7 @@ impl Readings<'_> {
 }
 
 fn reports<'a>(actions: impl IntoIterator<Item = &'a Action>, turn: TurnKey) -> bool {
-    actions.into_iter().any(|action| match action {
-        Action::Event(event) if event.turn == turn => {
-            matches!(event.kind, AgentEventKind::Unrecognised(_))
-        }
-        _ => false,
-    })
+    actions.into_iter().any(|action| action.unrecognised(Some(turn)).is_some())
 }
 
 /// Returns whether people see a line of the agent's output word for word, although it is JSON.

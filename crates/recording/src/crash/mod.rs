@@ -3,9 +3,11 @@
 
 use std::time::{Duration, Instant};
 
-use crate::link::{RebuildError, open_guest, replay_entries};
+use crate::comparison::{RebuildError, open_guest, replay_entries};
+use crate::{
+    Backend, Checkpoint, EntryKind, Guest, MASKED, MAX_TRIED, RecordingEntry, SPARSE, UNSEEN,
+};
 use aetheel_model::agent::{Action, HostCommand, Input};
-use aetheel_recording::{Backend, Checkpoint, EntryKind, Guest, MAX_TRIED, RecordingEntry};
 
 /// The result of a simulated crash.
 #[derive(Debug)]
@@ -31,7 +33,7 @@ pub struct SimulatedCrash {
 #[must_use]
 pub fn crash_points(entries: &[RecordingEntry], most: Option<usize>) -> Vec<usize> {
     let ends = |entry: &RecordingEntry| match &entry.kind {
-        EntryKind::Host(what) => what == aetheel_recording::UNSEEN,
+        EntryKind::Host(what) => what == UNSEEN,
         EntryKind::In(Input::Command(HostCommand::Shutdown)) => true,
         _ => false,
     };
@@ -69,7 +71,7 @@ pub async fn simulate_crash(
         crash.took = began.elapsed();
         match rebuilt {
             Ok((guest, performed)) => {
-                let sparse = replayed.iter().any(is_sparse);
+                let sparse = replayed.iter().any(|entry| entry.is_note(SPARSE));
                 crash.failure =
                     continue_with(guest, performed, comparable(rest), sparse).await.err();
                 return crash;
@@ -118,17 +120,11 @@ async fn continue_with(
 fn comparable(rest: &[RecordingEntry]) -> &[RecordingEntry] {
     let ends = |entry: &RecordingEntry| match &entry.kind {
         EntryKind::Moved { .. } | EntryKind::Lost(_) | EntryKind::Cut(_) => true,
-        EntryKind::Host(what) => {
-            what == aetheel_recording::MASKED || what == aetheel_recording::UNSEEN
-        }
+        EntryKind::Host(what) => what == MASKED || what == UNSEEN,
         EntryKind::In(Input::Command(HostCommand::Shutdown)) => true,
         _ => false,
     };
     &rest[..rest.iter().position(ends).unwrap_or(rest.len())]
-}
-
-fn is_sparse(entry: &RecordingEntry) -> bool {
-    matches!(&entry.kind, EntryKind::Host(what) if what == aetheel_recording::SPARSE)
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::{ParsedRecording, ReadError};
 use aetheel_model::agent::Action;
-use aetheel_recording::{ParsedRecording, ReadError};
 
 /// Suffix of the files with expected actions.
 const ACTIONS: &str = ".actions.jsonl";

@@ -1,15 +1,18 @@
-//! Checks whether a guest that replays a recording returns the recorded actions. Only texts,
-//! questions and effects on an agent must be the same; other reports about the same output may
-//! differ.
+//! Checks whether a guest that replays a recording returns the recorded actions, as far as
+//! [`Projection::Effects`] counts them.
 
 use std::collections::VecDeque;
 use std::io;
 
-use crate::LaunchError;
-use aetheel_model::agent::{Action, AgentEventKind, HostCommand, Input, TimedInput};
-use aetheel_recording::{
-    Backend, Checkpoint, EntryKind, Guest, GuestFailure, RecordingEntry, RecordingTail,
+use super::Projection;
+use crate::{
+    Backend, Checkpoint, EntryKind, Guest, GuestFailure, MASKED, RecordingEntry, RecordingTail,
+    SPARSE, UNSEEN,
 };
+use aetheel_model::agent::{Action, HostCommand, Input, TimedInput};
+
+/// Maximum number of inputs that a guest gets in one call.
+const BATCH: usize = 1024;
 
 /// The reason why a link cannot be rebuilt.
 #[derive(Debug, thiserror::Error)]
@@ -34,20 +37,21 @@ pub enum RebuildError {
     Folder(#[source] io::Error),
     /// A process cannot be taken over.
     #[error("its agent cannot be taken over")]
-    Process(#[from] LaunchError),
+    Process(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl RebuildError {
     /// Returns whether the link may be rebuilt from another point of its recording, or with another
     /// component.
-    pub(crate) fn allows_another_attempt(&self) -> bool {
+    #[must_use]
+    pub fn allows_another_attempt(&self) -> bool {
         matches!(self, Self::Incomplete(_) | Self::Unreadable | Self::Guest(_) | Self::Differs)
     }
 }
 
 /// The recorded actions that a guest has not returned yet, in order.
-#[derive(Default)]
-pub(super) struct ExpectedActions {
+#[derive(Debug, Default)]
+pub struct ExpectedActions {
     expected: VecDeque<Action>,
     /// Whether some agent events are missing in the recording.
     sparse: bool,
@@ -58,12 +62,14 @@ impl ExpectedActions {
     ///
     /// # Errors
     /// [`RebuildError`] if the recording does not have all inputs of the old guest.
-    pub(super) fn of(entries: &[RecordingEntry]) -> Result<Self, RebuildError> {
+    pub fn of(entries: &[RecordingEntry]) -> Result<Self, RebuildError> {
         let mut deeds = Self::default();
         for entry in entries {
             let missing = match &entry.kind {
                 EntryKind::Out(action) => {
-                    deeds.expected.extend(Some(action).filter(|it| is_compared(it)).cloned());
+                    deeds
+                        .expected
+                        .extend(Some(action).filter(|it| Projection::Effects.counts(it)).cloned());
                     continue;
                 }
                 EntryKind::Lost(_) => "lines are missing",
@@ -74,14 +80,10 @@ impl ExpectedActions {
                 EntryKind::In(Input::Command(HostCommand::Shutdown)) => {
                     return Err(RebuildError::Leaving);
                 }
-                EntryKind::Host(what) if what == aetheel_recording::MASKED => {
-                    "an input contained a secret"
-                }
-                EntryKind::Host(what) if what == aetheel_recording::UNSEEN => {
-                    "its backend had failed"
-                }
+                EntryKind::Host(what) if what == MASKED => "an input contained a secret",
+                EntryKind::Host(what) if what == UNSEEN => "its backend had failed",
                 EntryKind::Host(what) => {
-                    deeds.sparse |= what == aetheel_recording::SPARSE;
+                    deeds.sparse |= what == SPARSE;
                     continue;
                 }
                 _ => continue,
@@ -96,8 +98,8 @@ impl ExpectedActions {
     ///
     /// # Errors
     /// [`RebuildError::Differs`] if another action was recorded.
-    pub(super) fn consume(&mut self, action: &Action) -> Result<bool, RebuildError> {
-        if !is_compared(action) {
+    pub fn consume(&mut self, action: &Action) -> Result<bool, RebuildError> {
+        if !Projection::Effects.counts(action) {
             return Ok(!self.expected.is_empty());
         }
         match self.expected.front() {
@@ -112,7 +114,8 @@ impl ExpectedActions {
     }
 
     /// Returns whether the guest has returned all recorded actions.
-    pub(super) fn is_empty(&self) -> bool {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.expected.is_empty()
     }
 }
@@ -121,7 +124,7 @@ impl ExpectedActions {
 ///
 /// # Errors
 /// [`GuestFailure`] if the guest cannot be opened or refuses the state.
-pub(crate) async fn open_guest(
+pub async fn open_guest(
     backend: &dyn Backend,
     checkpoint: Option<&Checkpoint>,
 ) -> Result<Box<dyn Guest>, GuestFailure> {
@@ -139,7 +142,7 @@ pub(crate) async fn open_guest(
 ///
 /// # Errors
 /// [`RebuildError`] if the guest returns other actions.
-pub(crate) async fn replay_entries(
+pub async fn replay_entries(
     guest: &mut dyn Guest,
     entries: &[RecordingEntry],
     performed: Vec<Action>,
@@ -157,11 +160,11 @@ pub(crate) async fn replay_entries(
         let EntryKind::In(input) = &entry.kind else { continue };
         inputs.push(TimedInput { at_ms: entry.t, input: input.clone() });
         let next = entries.get(at + 1).map(|next| &next.kind);
-        if matches!(next, Some(EntryKind::In(_))) && inputs.len() < super::BATCH {
+        if matches!(next, Some(EntryKind::In(_))) && inputs.len() < BATCH {
             continue;
         }
         for action in guest.handle(std::mem::take(&mut inputs)).await? {
-            if is_compared(&action) && !deeds.consume(&action)? {
+            if Projection::Effects.counts(&action) && !deeds.consume(&action)? {
                 more.push(action);
             }
         }
@@ -173,7 +176,7 @@ pub(crate) async fn replay_entries(
 ///
 /// # Errors
 /// [`RebuildError`] if the guest returns other or additional actions.
-pub(super) async fn replay_tail(
+pub async fn replay_tail(
     backend: &dyn Backend,
     tail: &RecordingTail,
 ) -> Result<Box<dyn Guest>, RebuildError> {
@@ -183,15 +186,5 @@ pub(super) async fn replay_tail(
     match replay_entries(&mut *guest, &tail.entries, Vec::new(), false).await? {
         more if more.is_empty() => Ok(guest),
         _ => Err(RebuildError::Differs),
-    }
-}
-
-/// Returns whether an action must be the same as the recorded one, because people or the agent
-/// would notice if it was performed twice or not at all.
-fn is_compared(action: &Action) -> bool {
-    match action {
-        Action::Event(event) => matches!(event.kind, AgentEventKind::Text(_)),
-        Action::Diagnostic(_) => false,
-        _ => true,
     }
 }

@@ -37,7 +37,7 @@ async fn compare(
     mut tape: ParsedRecording,
 ) -> Result<RecordedComparison, CompareError> {
     // The guest did not receive the inputs after this note.
-    if let Some(end) = tape.entries.iter().position(|entry| is_note(entry, UNSEEN)) {
+    if let Some(end) = tape.entries.iter().position(|entry| entry.is_note(UNSEEN)) {
         tape.entries.truncate(end + 1);
     }
     let entries = &tape.entries;
@@ -55,7 +55,7 @@ async fn compare(
     let failure = now.failure.as_ref().filter(|(_, failure)| {
         // The recorded guest failed too.
         let text = failure.to_string();
-        !entries.iter().any(|entry| is_note(entry, UNSEEN) || is_note(entry, &text))
+        !entries.iter().any(|entry| entry.is_note(UNSEEN) || entry.is_note(&text))
     });
     if let Some((at, GuestFailure::Refused(_))) = failure
         && matches!(entries[*at].kind, EntryKind::Moved { .. })
@@ -65,7 +65,7 @@ async fn compare(
     let before = ReplayResult::recorded(entries);
     let mut found = differences(&tape, &before, &now, &backend.descriptor().version);
     found.extend(failure.map(|(at, failure)| failed(tape.lines[*at], failure)));
-    if !found.is_empty() && entries.iter().any(|entry| is_note(entry, MASKED)) {
+    if !found.is_empty() && entries.iter().any(|entry| entry.is_note(MASKED)) {
         return Err(CompareError::Masked);
     }
     Ok(RecordedComparison {
@@ -107,7 +107,7 @@ fn differences(
 fn is_incomplete(entries: &[RecordingEntry]) -> bool {
     let is_cut = |entry: &RecordingEntry| matches!(entry.kind, EntryKind::Cut(_));
     open_turns(entries).next().is_some()
-        || entries.iter().any(|entry| is_cut(entry) || is_note(entry, SPARSE))
+        || entries.iter().any(|entry| is_cut(entry) || entry.is_note(SPARSE))
 }
 
 /// Returns whether a turn that completed does not complete, or has no answer, in another reading.
@@ -119,8 +119,4 @@ fn loses_answer(before: &ReplayResult, now: &ReplayResult) -> bool {
     before.turns.iter().filter(|(_, before)| completed(before)).any(|(key, before)| {
         now.turns.get(key).is_none_or(|now| !completed(now) || (!is_empty(before) && is_empty(now)))
     })
-}
-
-fn is_note(entry: &RecordingEntry, text: &str) -> bool {
-    matches!(&entry.kind, EntryKind::Host(note) if note == text)
 }
