@@ -32,14 +32,14 @@ pub struct Description {
 impl PreparedStart {
     /// Describes the start. Runs every agent's program once to get its version.
     pub async fn describe(&self) -> Description {
-        self.agents.examine_remaining().await;
+        self.loaded.agents.examine_remaining().await;
         let answers =
-            self.detected.as_ref().map(|why| format!(" (auto: {why})")).unwrap_or_default();
+            self.loaded.detected.as_ref().map(|why| format!(" (auto: {why})")).unwrap_or_default();
         let mut lines = vec![
             Finding::ok("configuration", absolute(&self.config.config_dir)),
             Finding::ok("workspace", absolute(&self.config.workspace_dir)),
-            Finding::ok("sandbox", self.custody.sandbox().describe()),
-            Finding::ok("backends", self.agents.names().join(", ")),
+            Finding::ok("sandbox", self.loaded.custody.sandbox().describe()),
+            Finding::ok("backends", self.loaded.agents.names().join(", ")),
             Finding::ok("answers", format!("{}{answers}", self.config.agent_backend)),
             Finding::ok(
                 "program",
@@ -50,26 +50,27 @@ impl PreparedStart {
         lines.push(survey::limits_in_force(&self.config.config_dir));
         let (mut idle, mut profiles) = (Vec::new(), 0);
         for name in
-            self.agents.names().into_iter().filter(|name| *name != self.config.agent_backend)
+            self.loaded.agents.names().into_iter().filter(|name| *name != self.config.agent_backend)
         {
-            let Some(findings) = self.agents.findings(&name) else { continue };
+            let Some(findings) = self.loaded.agents.findings(&name) else { continue };
             if findings.faults.is_empty() {
                 let version = findings.version.as_deref().unwrap_or("unknown");
                 let state = format!("ready, agent version {version}");
                 lines.push(Finding::ok(format!("backend {name}"), state));
-            } else if findings.program.is_some() && !self.agents.is_profile(&name) {
+            } else if findings.program.is_some() && !self.loaded.agents.is_profile(&name) {
                 let reasons = short_line(&findings.reasons(), MAX_REASONS_CHARS);
                 lines.push(Finding::ok(
                     format!("backend {name}"),
                     format!("not available: {reasons}"),
                 ));
-            } else if self.agents.is_profile(&name) {
+            } else if self.loaded.agents.is_profile(&name) {
                 profiles += 1;
             } else {
                 idle.push(name);
             }
         }
-        let extensions = self.policies.list().into_iter().chain(self.observers.list());
+        let extensions =
+            self.loaded.policies.list().into_iter().chain(self.loaded.observers.list());
         lines.extend(extensions.map(|extension| {
             let (kind, about) = (extension.kind.word(), extension.descriptor);
             let said = format!("version {}: {}", about.version, about.description);
@@ -102,7 +103,7 @@ impl PreparedStart {
         let mut left_out = self.left_out.clone();
         left_out.sort_by_cached_key(ToString::to_string);
         left_out.dedup_by_key(|finding| finding.to_string());
-        let warnings = confinement::warnings(&self.config, self.custody.sandbox())
+        let warnings = confinement::warnings(&self.config, self.loaded.custody.sandbox())
             .into_iter()
             .chain(self.warnings.iter().cloned());
         let planned = plan.warnings.into_iter().map(|text| Finding::warning("schedules", text));

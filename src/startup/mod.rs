@@ -18,6 +18,7 @@ mod loaded;
 mod observation;
 mod options;
 mod parts;
+mod preparation;
 mod prepare;
 mod purpose;
 mod refusal;

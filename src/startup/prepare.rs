@@ -6,20 +6,17 @@ use std::sync::Arc;
 
 use super::drain::DrainHandle;
 use super::observation::Observation;
+use super::preparation::Preparation;
 use super::settings::OperatorSettings;
 use super::{Installer, LoadedBackends, Purpose, StartRefusal, node_name};
-use super::{
-    cleanup, cluster, confinement, exposure, holder, host, shipped, surroundings, survey, unknown,
-};
+use super::{cleanup, cluster, confinement, exposure, holder, host};
 use crate::agents::AgentRegistry;
 use crate::agents::acceptance;
 use crate::agents::findings::Findings;
 use crate::cli::exit;
-use crate::progress;
 use aetheel_dispatch::{Choices, Dispatcher, DispatcherDeps, Outlet, Router};
 use aetheel_model::finding::{Finding, FindingLevel};
 use aetheel_model::id::{ChannelId, MessageId};
-use aetheel_model::plain::with_causes;
 use aetheel_model::redact::Redactor;
 use aetheel_process::Custody;
 use aetheel_process::holder::HeldLauncher;
@@ -31,8 +28,7 @@ use aetheel_store::workspace::{
     BootReport, FileError, Journal, Lock, LockError, TurnRetention, Workspace, caps_in_force,
     sweep_leftovers,
 };
-use aetheel_turn::{Backends as _, Host, Launcher};
-use aetheel_wasm::{ObserverSet, PolicySet};
+use aetheel_turn::{Host, Launcher};
 use aetheel_web::webhooks::WebhookSecrets;
 
 /// Everything that must exist before the gateway accepts prompts.
@@ -46,20 +42,12 @@ pub struct PreparedStart {
     variables: HashMap<String, String>,
     /// The files of `CONFIG_DIR`.
     pub workspace: Workspace,
-    pub(super) agents: Arc<AgentRegistry>,
-    /// The policies that decide about requests of agents.
-    pub(super) policies: Arc<PolicySet>,
-    /// The observers of turns.
-    pub(super) observers: Arc<ObserverSet>,
-    installer: Installer,
-    pub(super) custody: Custody,
+    pub(super) loaded: LoadedBackends,
     /// Starts agents through the holder, if they outlive the gateway.
     held: Option<HeldLauncher>,
     /// Agents of the previous gateway may have worked after it ended, and their output is lost.
     unwatched_agents: bool,
     pub(super) findings: Arc<Findings>,
-    /// How the backend was detected, with `AGENT_BACKEND=auto`.
-    pub(super) detected: Option<String>,
     pub(super) warnings: Vec<Finding>,
     /// Problems that do not prevent a start: it ignores the faulty entries and files.
     pub(super) left_out: Vec<Finding>,
@@ -80,153 +68,46 @@ impl PreparedStart {
             // The other problems would only result from the missing settings.
             return Err(StartRefusal::new(exit::CONFIG, settings.faults));
         }
-        let mut around = surroundings::examine(
-            &settings.config,
-            &settings.variables,
-            &settings.redactor,
-            purpose,
-        );
-        let OperatorSettings { mut config, variables, redactor, webhook_secrets, .. } = settings;
+        let OperatorSettings { config, variables, redactor, webhook_secrets, .. } = settings;
         let mut found = settings.warnings;
         found.extend(settings.faults);
-        let unusable = |error: FileError| {
-            let message = format!("CONFIG_DIR: {}", with_causes(&error));
-            Finding::of_io("CONFIG_DIR", message, error.cause())
+        let mut stages = Preparation { purpose, config, variables, found, unknown_argument: false };
+        stages.check_surroundings(&redactor);
+        stages.install_shipped(settings.copied_backends).await;
+        let workspace = stages.open_workspace(&webhook_secrets).await;
+        let loaded = stages.load_backends().await;
+        let findings = match &loaded {
+            Some(loaded) => stages.examine_backends(loaded, workspace.as_ref()).await,
+            None => None,
         };
-        for (name, folder) in
-            [("WORKSPACE_DIR", &config.workspace_dir), ("CONFIG_DIR", &config.config_dir)]
-        {
-            if let Err(error) = survey::make_private(folder) {
-                around.retain(|finding| !finding.subject.starts_with(name));
-                let message =
-                    format!("{name}: cannot create the folder {}: {error}", folder.display());
-                found.push(Finding::of_io(name, message, &error));
-            }
+        stages.check_unknown(loaded.as_ref(), &settings.unknown_variables);
+        let ready = workspace.zip(loaded).zip(findings);
+        if let Some(refusal) = stages.take_refusal(ready.is_some()) {
+            return Err(refusal);
         }
-        found.extend(around);
-        if purpose != Purpose::Check {
-            found.extend(shipped::install_shipped(&config, settings.copied_backends).await);
-        }
-        found.extend(shipped::missing(&config));
-        let workspace = Workspace::open(&config.config_dir)
-            .await
-            .map_err(|error| found.push(unusable(error)))
-            .ok();
-        if purpose == Purpose::Check {
-            found.extend(survey::files(&config, &webhook_secrets));
-        }
-        if let Some(workspace) = &workspace {
-            found.extend(survey::channels_faults(workspace));
-            match workspace.boot(true).await {
-                Ok(booted) if purpose == Purpose::Check => {
-                    let ignored = booted.warnings.into_iter();
-                    found.extend(ignored.map(|text| Finding::left_out("boot.md", text)));
-                }
-                Ok(_) => {}
-                Err(error) => found.push(unusable(error)),
-            }
-        }
-        let laying = LoadedBackends::load(&config, &variables);
-        let what = survey::loading_message(&config);
-        let laid = match purpose {
-            Purpose::Serve => progress::with_log(what, laying).await,
-            Purpose::Console | Purpose::Check => progress::with_spinner(what, laying).await,
-        };
-        let loaded = laid.map_err(|more| found.extend(more)).ok();
-        let (mut findings, mut unknown_argument) = (None, false);
-        if let Some(loaded) = loaded.as_ref().filter(|_| shipped::missing(&config).is_none()) {
-            match &loaded.default {
-                Ok(name) => {
-                    let backend = loaded.agents.get(name);
-                    let own_command = backend.is_some_and(|it| it.descriptor().own_command);
-                    config.set_backend(name, own_command);
-                    findings = loaded.agents.examine_default(name).await;
-                    found.extend(findings.iter().flat_map(|findings| findings.of_default(name)));
-                    found.extend(unknown::backends(&config, &loaded.agents));
-                    let names = workspace.iter();
-                    found.extend(names.flat_map(|workspace| {
-                        survey::budget_names(&config, workspace, &loaded.agents)
-                    }));
-                }
-                Err(undecided) => {
-                    unknown_argument = undecided.code == exit::USAGE
-                        && !found.iter().any(|finding| finding.level == FindingLevel::Invalid);
-                    found.extend(undecided.faults.iter().cloned());
-                    if purpose != Purpose::Check {
-                        let level = match undecided.code {
-                            exit::UNAVAILABLE => FindingLevel::Unavailable,
-                            _ => FindingLevel::Invalid,
-                        };
-                        let refused = loaded.refused.iter().cloned();
-                        found.extend(refused.map(|finding| Finding { level, ..finding }));
-                    }
-                }
-            }
-            if purpose == Purpose::Check {
-                found.extend(survey::components(loaded).await);
-            }
-            if purpose != Purpose::Console {
-                let home = variables.get("HOME").map(String::as_str);
-                found.extend(survey::lanes(&config, &loaded.agents, home));
-            }
-        }
-        match &loaded {
-            Some(loaded) => {
-                found.extend(unknown::variables(&settings.unknown_variables, &*loaded.agents));
-                found.extend(loaded.agents.tool_warnings());
-            }
-            None => found.extend(unknown::misspelled(&settings.unknown_variables)),
-        }
-        let mut take = |level: FindingLevel| -> Vec<Finding> {
-            found.extract_if(.., |finding| finding.level == level).collect()
-        };
-        let (mut faults, missing) = (take(FindingLevel::Invalid), take(FindingLevel::Unavailable));
-        let passing = take(FindingLevel::Passing);
-        let (left_out, mut warnings) = (take(FindingLevel::LeftOut), take(FindingLevel::Warning));
-        match (workspace, loaded, findings) {
-            (Some(workspace), Some(loaded), Some(findings))
-                if faults.is_empty() && missing.is_empty() && passing.is_empty() =>
-            {
-                let installer = Installer::of(&loaded, &config);
-                let LoadedBackends { custody, agents, detected, policies, observers, .. } = loaded;
-                let confined = custody.sandbox().is_on();
-                warnings.extend(exposure::warnings(&settings.secret_files, confined));
-                warnings.extend(findings.warnings.iter().cloned());
-                warnings.extend(agents.run_warnings());
-                warnings.extend(agents.option_warnings());
-                Ok(Self {
-                    config,
-                    redactor,
-                    webhook_secrets,
-                    variables,
-                    workspace,
-                    agents,
-                    policies,
-                    observers,
-                    installer,
-                    custody,
-                    held: None,
-                    unwatched_agents: false,
-                    findings,
-                    detected,
-                    warnings,
-                    left_out,
-                    journal: None,
-                })
-            }
-            _ => {
-                let code = match (faults.is_empty(), missing.is_empty()) {
-                    (true, true) if !passing.is_empty() => exit::TEMPORARY,
-                    (true, _) => exit::UNAVAILABLE,
-                    (false, _) if unknown_argument => exit::USAGE,
-                    (false, _) => exit::CONFIG,
-                };
-                faults.extend(missing);
-                faults.extend(passing);
-                faults.extend(left_out);
-                Err(StartRefusal { code, faults, warnings })
-            }
-        }
+        let ((workspace, loaded), findings) = ready.expect("nothing is missing without a refusal");
+        let left_out = stages.take(FindingLevel::LeftOut);
+        let mut warnings = stages.take(FindingLevel::Warning);
+        let confined = loaded.custody.sandbox().is_on();
+        warnings.extend(exposure::warnings(&settings.secret_files, confined));
+        warnings.extend(findings.warnings.iter().cloned());
+        warnings.extend(loaded.agents.run_warnings());
+        warnings.extend(loaded.agents.option_warnings());
+        let Preparation { config, variables, .. } = stages;
+        Ok(Self {
+            config,
+            redactor,
+            webhook_secrets,
+            variables,
+            workspace,
+            loaded,
+            held: None,
+            unwatched_agents: false,
+            findings,
+            warnings,
+            left_out,
+            journal: None,
+        })
     }
 
     /// Creates the missing files that `boot.md` lists, and logs which files exist.
@@ -284,7 +165,7 @@ impl PreparedStart {
     /// Returns [`StartRefusal`] if the operator requires a holder and it cannot be used.
     pub async fn start_holder(&mut self) -> Result<Option<HeldLauncher>, StartRefusal> {
         (self.held, self.unwatched_agents) =
-            holder::start_or_connect(&self.config, self.custody.sandbox()).await?;
+            holder::start_or_connect(&self.config, self.loaded.custody.sandbox()).await?;
         Ok(self.held.clone())
     }
 
@@ -295,17 +176,17 @@ impl PreparedStart {
 
     /// Returns the backends.
     pub fn agents(&self) -> Arc<AgentRegistry> {
-        Arc::clone(&self.agents)
+        Arc::clone(&self.loaded.agents)
     }
 
     /// Returns the installer for the folder of backends.
     pub fn installer(&self) -> Installer {
-        self.installer.clone()
+        Installer::of(&self.loaded, &self.config)
     }
 
     /// Returns the custody of processes.
     pub fn custody(&self) -> Custody {
-        self.custody.clone()
+        self.loaded.custody.clone()
     }
 
     /// Returns the operator's variables.
@@ -320,14 +201,14 @@ impl PreparedStart {
         outlet: Arc<dyn Outlet>,
         router: Option<Arc<dyn Router>>,
     ) -> (Dispatcher, DrainHandle) {
-        if let Some(why) = &self.detected {
+        if let Some(why) = &self.loaded.detected {
             tracing::info!(
                 backend = self.config.agent_backend,
                 why,
                 "backend detected (AGENT_BACKEND=auto)"
             );
         }
-        let sandbox = self.custody.sandbox();
+        let sandbox = self.loaded.custody.sandbox();
         if sandbox.is_on() {
             tracing::info!(sandbox = sandbox.describe(), "agents are confined");
         }
@@ -341,11 +222,11 @@ impl PreparedStart {
             tracing::info!(caps, "limits in force; `aetheel config` lists them");
             workspace.limit_files().keep();
         });
-        let leftovers = self.custody.sweep_leftovers();
+        let leftovers = self.loaded.custody.sweep_leftovers();
         if leftovers > 0 {
             tracing::warn!(leftovers, "killed processes that an earlier gateway left behind");
         }
-        let custody = self.custody.clone();
+        let custody = self.loaded.custody.clone();
         tokio::task::spawn_blocking(move || match custody.sweep_folders() {
             0 => {}
             folders => tracing::info!(
@@ -361,22 +242,22 @@ impl PreparedStart {
         let kept = TurnRetention { texts: config.recordings_max_age, lines: config.turns_kept };
         cleanup::tidy(recorder.clone(), self.workspace.clone(), kept);
         let turns = self.workspace.turns();
-        self.agents.keep_components();
+        self.loaded.agents.keep_components();
         let (agents, waiting) = (
-            self.agents.clone().follow(outlet.clone()),
-            acceptance::follow(self.agents.clone(), outlet.clone()),
+            self.loaded.agents.clone().follow(outlet.clone()),
+            acceptance::follow(self.loaded.agents.clone(), outlet.clone()),
         );
         let following = supervisor::spawn("agents", async {
             tokio::join!(agents, waiting);
         });
-        let observers = Arc::new(Observation::start(Arc::clone(&self.observers), config));
+        let observers = Arc::new(Observation::start(Arc::clone(&self.loaded.observers), config));
         let dispatcher = Dispatcher::new(DispatcherDeps {
             choices,
             clock: Clock::system(),
             limits,
             host: self.host(),
-            backends: self.agents.clone(),
-            policies: self.policies.clone(),
+            backends: self.loaded.agents.clone(),
+            policies: self.loaded.policies.clone(),
             observers: observers.clone(),
             launcher: self.launcher(),
             unwatched_agents: self.unwatched_agents,
@@ -396,7 +277,7 @@ impl PreparedStart {
     fn launcher(&self) -> Arc<dyn Launcher> {
         match &self.held {
             Some(held) => Arc::new(held.clone()),
-            None => Arc::new(self.custody.clone()),
+            None => Arc::new(self.loaded.custody.clone()),
         }
     }
 
@@ -426,6 +307,11 @@ impl PreparedStart {
     }
 
     fn host(&self) -> Host {
-        host::host_of(&self.config, &self.variables, &self.agents, self.custody.sandbox())
+        host::host_of(
+            &self.config,
+            &self.variables,
+            &self.loaded.agents,
+            self.loaded.custody.sandbox(),
+        )
     }
 }

@@ -317,8 +317,10 @@ async fn a_load_is_written_with_the_next_renewal_and_can_be_read_from_outside() 
     );
     assert_eq!((nodes[0].is_leader, nodes[1].is_leader), (false, true));
     assert_eq!(nodes[1].labels, ["cuda"]);
-    let counts: BTreeMap<&str, (u64, u64)> =
-        nodes.iter().map(|node| (node.name.as_str(), (node.lanes, node.messages))).collect();
+    let counts: BTreeMap<&str, (u64, u64)> = nodes
+        .iter()
+        .map(|node| (node.name.as_str(), (node.work.lanes, node.work.messages)))
+        .collect();
     assert_eq!(counts.values().map(|(lanes, _)| lanes).sum::<u64>(), 2);
     assert_eq!(counts.values().map(|(_, letters)| letters).sum::<u64>(), 3);
     let peers = ann.peers().borrow().clone();

@@ -28,12 +28,19 @@ pub struct Node {
     pub load: Load,
     /// Whether an operator asked it to transfer its lanes.
     pub drain_requested: bool,
+    /// Its lanes and messages.
+    pub work: NodeWork,
+    /// The id of the machine that has the name, or had it last.
+    pub identity: String,
+}
+
+/// The lanes and messages of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeWork {
     /// The number of its lanes.
     pub lanes: u64,
     /// The number of messages that wait for it.
     pub messages: u64,
-    /// The id of the machine that has the name, or had it last.
-    pub identity: String,
     /// Whether it has lanes or state that another node must take over if it is dead.
     pub has_something: bool,
 }
@@ -70,10 +77,12 @@ pub(super) async fn all(database: &Database) -> Result<Vec<Node>, ClusterError> 
             components: row.get(12),
         },
         drain_requested: row.get(13),
-        lanes: row.get::<_, i64>(14).cast_unsigned(),
-        messages: row.get::<_, i64>(15).cast_unsigned(),
+        work: NodeWork {
+            lanes: row.get::<_, i64>(14).cast_unsigned(),
+            messages: row.get::<_, i64>(15).cast_unsigned(),
+            has_something: row.get(17),
+        },
         identity: row.get(16),
-        has_something: row.get(17),
     };
     Ok(rows.iter().map(node).collect())
 }

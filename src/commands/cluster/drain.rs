@@ -86,5 +86,5 @@ async fn request<'s>(
 async fn remaining_lanes(url: &str, name: &str) -> Result<Option<u64>, ClusterError> {
     let nodes = Cluster::nodes(url).await?;
     let node = nodes.iter().find(|node| node.name == name && node.lease_ms > 0);
-    Ok(node.map(|node| if node.is_leader { node.lanes.max(1) } else { node.lanes }))
+    Ok(node.map(|node| if node.is_leader { node.work.lanes.max(1) } else { node.work.lanes }))
 }

@@ -64,13 +64,11 @@ fn rows<'n>(nodes: &'n [Node]) -> Vec<NodeRow<'n>> {
     let files = most_common(living().map(|node| node.load.files.as_str()));
     let components = most_common(living().map(|node| node.load.components.as_str()));
     let one = |node: &'n Node| {
-        let Node {
-            name, version, joined, lease_ms, is_leader, labels, load, lanes, messages, ..
-        } = node;
+        let Node { name, version, joined, lease_ms, is_leader, labels, load, work, .. } = node;
         let lives = *lease_ms > 0;
         let state = match (lives, load.draining || node.drain_requested) {
             (false, _) => "gone",
-            (true, true) if *lanes == 0 => "drained",
+            (true, true) if work.lanes == 0 => "drained",
             (true, true) => "drains",
             (true, false) => "works",
         };
@@ -80,10 +78,10 @@ fn rows<'n>(nodes: &'n [Node]) -> Vec<NodeRow<'n>> {
             gone_for: (!lives).then_some(-lease_ms / 1_000),
             version,
             since: *joined,
-            channels: *lanes,
+            channels: work.lanes,
             turns: u64::from(load.running),
             waiting: u64::from(load.waiting),
-            to_take: *messages,
+            to_take: work.messages,
             logged_in: *is_leader && lives,
             labels,
             config_differs: lives && Some(load.files.as_str()) != files,
@@ -142,7 +140,7 @@ pub(in crate::commands) fn most_common<'a>(of: impl Iterator<Item = &'a str>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use aetheel_cluster::Load;
+    use aetheel_cluster::{Load, NodeWork};
 
     #[test]
     fn lines_show_the_state_of_each_node_and_its_differences() {
@@ -156,15 +154,17 @@ mod tests {
             labels: Vec::new(),
             load: Load { running: 1, files: files.to_owned(), ..Load::default() },
             drain_requested: false,
-            lanes,
-            messages: 0,
+            work: NodeWork { lanes, ..NodeWork::default() },
             identity: String::new(),
-            has_something: false,
         };
         let drains = |node: Node| Node { drain_requested: true, ..node };
         let nodes = [
             node("a", 4_000, 2, "x"),
-            Node { labels: vec!["gpu".to_owned()], messages: 3, ..node("long", 10, 1, "x") },
+            Node {
+                labels: vec!["gpu".to_owned()],
+                work: NodeWork { lanes: 1, messages: 3, has_something: false },
+                ..node("long", 10, 1, "x")
+            },
             drains(node("c", 10, 1, "y")),
             drains(node("d", 10, 0, "x")),
             node("e", -61_500, 0, "z"),

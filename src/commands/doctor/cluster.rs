@@ -154,11 +154,11 @@ fn differing(
 /// Warns about nodes that are gone and whose channels no other node took over.
 fn abandoned_nodes(report: &mut DoctorReport, nodes: &[&Node]) {
     let some_work = nodes.iter().any(|node| node.lease_ms > 0);
-    for node in nodes.iter().filter(|node| node.lease_ms <= 0 && node.has_something) {
+    for node in nodes.iter().filter(|node| node.lease_ms <= 0 && node.work.has_something) {
         let says = format!(
             "gone for {} s; no node serves its {}",
             -node.lease_ms / 1_000,
-            counted(node.lanes, "channel")
+            counted(node.work.lanes, "channel")
         );
         let hint = match some_work {
             true => "a running node takes over within seconds: check its log and `aetheel nodes`",
