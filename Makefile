@@ -87,7 +87,7 @@ check: guests ## formatting, lints, prose, documentation, dependencies: what CI 
 	$(GUEST_CARGO) fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	cargo clippy --no-default-features --bins -- -D warnings
+	cargo clippy --package aetheel --no-default-features --bins -- -D warnings
 	$(GUEST_CARGO) clippy --workspace --all-targets -- -D warnings
 	$(GUEST_CARGO) clippy --workspace --target $(GUEST_TARGET) -- -D warnings
 	cargo $(DOC) --lib

@@ -33,8 +33,7 @@ use aetheel_recording::Backend;
 use aetheel_store::workspace::{
     Account, FileError, LiveFolder, Profile, ProfileFile, RolloutNote, StateFile,
 };
-use aetheel_turn::{Agents, Backend, Backends as _};
-use aetheel_turn::{Agents, Backends};
+use aetheel_turn::{Agents, Backends as _};
 use aetheel_wasm::{LoadReport, Registry};
 use configured::{ConfiguredBackend, OperatorChoice};
 use findings::{Examiner, Findings, ProgramLocation};

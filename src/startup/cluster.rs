@@ -10,7 +10,7 @@ use aetheel_discord::bot_id_of;
 use aetheel_model::finding::Finding;
 use aetheel_model::plain::with_causes;
 use aetheel_settings::{Config, HolderMode};
-use aetheel_store::workspace::{BindingsError, Journal, Lock, Workspace, is_label};
+use aetheel_store::workspace::{Journal, Lock, Workspace, is_label};
 
 /// Hint for problems without a hint of their own.
 const MANUAL: &str = "docs/configuration.md describes every setting";
@@ -145,11 +145,8 @@ impl From<LocalStateError> for StartRefusal {
         let why = with_causes(&error);
         match &error {
             E::Cluster(cause) => Self::because(exit_code(cause), why),
-            E::Journal(cause) | E::MovedLanes(BindingsError::File(cause)) => {
-                Self::of_io(&why, cause.cause())
-            }
+            E::Journal(cause) | E::MovedLanes(cause) => Self::of_io(&why, cause.cause()),
             E::StateFiles(source) | E::JournalFile { source, .. } => Self::of_io(&why, source),
-            E::MovedLanes(_) => Self::because(exit::SOFTWARE, why),
             E::OtherNodes(_) | E::WaitingMessages(_) => Self::because(exit::UNAVAILABLE, why),
             E::JournalLost => Self::because(exit::TEMPORARY, why),
         }

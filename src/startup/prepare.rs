@@ -68,6 +68,7 @@ impl PreparedStart {
             // The other problems would only result from the missing settings.
             return Err(StartRefusal::new(exit::CONFIG, settings.faults));
         }
+        let unknown_variables = settings.unknown_variables();
         let OperatorSettings { config, variables, redactor, webhook_secrets, .. } = settings;
         let mut found = settings.warnings;
         found.extend(settings.faults);
@@ -80,7 +81,7 @@ impl PreparedStart {
             Some(loaded) => stages.examine_backends(loaded, workspace.as_ref()).await,
             None => None,
         };
-        stages.check_unknown(loaded.as_ref(), &settings.unknown_variables);
+        stages.check_unknown(loaded.as_ref(), &unknown_variables);
         let ready = workspace.zip(loaded).zip(findings);
         if let Some(refusal) = stages.take_refusal(ready.is_some()) {
             return Err(refusal);

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use super::fetched::FetchedBackend;
-use super::open::KitError;
 use crate::cli::exit;
+use crate::commands::kit::KitError;
 use crate::startup::OptionalPart;
 use crate::startup::settings::OperatorSettings;
 use aetheel_store::workspace::{BackendLock, LockedBackend};

@@ -55,7 +55,7 @@ pub(super) async fn examine(settings: OperatorSettings, wish: DoctorOptions) -> 
     survey::limits(config).into_iter().for_each(|finding| report.add(finding));
     survey::without_channel(config).into_iter().for_each(|finding| report.add(finding));
     let backends =
-        agents::examine(&mut report, config, variables, &settings.unknown_variables).await;
+        agents::examine(&mut report, config, variables, &settings.unknown_variables()).await;
     drift::examine(&mut report, config, &backends);
     lost_replies::examine(&mut report, config);
     #[cfg(feature = "cluster")]

@@ -50,8 +50,20 @@ pub struct OperatorSettings {
     pub secret_files: Vec<PathBuf>,
     /// The file and line of each variable that a file sets.
     pub origins: Vec<(String, String)>,
-    /// Variables that are not settings of the gateway, each with its file and line.
-    pub unknown_variables: Vec<(String, String)>,
+}
+
+impl OperatorSettings {
+    /// Returns the variables that are not settings of the gateway, each with its file and line.
+    #[must_use]
+    pub fn unknown_variables(&self) -> Vec<(String, String)> {
+        let is_known = |name: &str| {
+            VARIABLES.iter().any(|variable| variable.name == name)
+                || BASE_VARIABLES.contains(&name)
+                || self.config.agent_env.iter().any(|given| given == name)
+                || self.webhook_secrets.contains_key(name)
+        };
+        self.origins.iter().filter(|(name, _)| !is_known(name)).cloned().collect()
+    }
 }
 
 fn is_set(value: String) -> bool {
@@ -179,14 +191,7 @@ pub fn read(
     for ours in ["DISCORD_BOT_TOKEN", "CLUSTER_URL", "REGISTRY_KEY", "OTEL_EXPORTER_OTLP_HEADERS"] {
         variables.remove(ours);
     }
-    let ours = |name: &str| {
-        VARIABLES.iter().any(|variable| variable.name == name)
-            || BASE_VARIABLES.contains(&name)
-            || config.agent_env.iter().any(|given| given == name)
-            || webhook_secrets.contains_key(name)
-    };
     let origins = std::mem::take(&mut found.origins);
-    let unplaced = origins.iter().filter(|(name, _)| !ours(name)).cloned().collect();
     let SourceValues { warnings, secret_files, is_unreadable, .. } = found;
     let warnings = warnings.into_iter().map(|text| Finding::warning("settings", text));
     let warnings = warnings.chain(repaired).chain(left_out);
@@ -204,7 +209,6 @@ pub fn read(
         warnings,
         secret_files,
         origins,
-        unknown_variables: unplaced,
     }
 }
 
@@ -264,7 +268,7 @@ mod tests {
         );
         assert_eq!(settings.config.max_queue_depth, 7);
         assert_eq!(
-            settings.unknown_variables,
+            settings.unknown_variables(),
             [("MAX_CONCURENT_QUERIES".to_owned(), format!("{}: line 3", file.path().display()))]
         );
         let missing = read(

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::ClusterError;
-use aetheel_store::workspace::{BindingsError, FileError};
+use aetheel_store::workspace::FileError;
 
 /// The reason why a node cannot continue with the state of its machine, or move it.
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +29,7 @@ pub enum LocalStateError {
     },
     /// The data of lanes that another node has cannot be removed.
     #[error("cannot remove moved channels")]
-    MovedLanes(#[from] BindingsError),
+    MovedLanes(#[source] FileError),
     /// Other nodes, given by their names, still have data, so the journal cannot be exported.
     #[error(
         "other nodes still have data of the bot: {}; drain them (`aetheel drain NODE`), stop them, and wait until their leases have ended",

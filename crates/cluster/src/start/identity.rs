@@ -4,7 +4,8 @@
 use std::io;
 use std::path::Path;
 
-use aetheel_store::disk::{read_ordinary, replace};
+use aetheel_runtime::ordinary::read_ordinary;
+use aetheel_store::disk::replace;
 
 /// State file with the machine's identity.
 const IDENTITY: &str = "node.md";

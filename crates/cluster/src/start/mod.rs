@@ -28,9 +28,10 @@ pub(crate) use self::state_files::{CHAT_FILE, StateFiles};
 use crate::mail::EVENT_MESSAGE;
 use crate::{Cluster, ClusterError, JoinKind, JournalLines};
 use aetheel_model::event::Lane;
+use aetheel_runtime::ordinary::read_ordinary;
 use aetheel_runtime::supervisor;
-use aetheel_store::disk::{read_ordinary, replace};
-use aetheel_store::workspace::{BindingsError, Journal, Workspace};
+use aetheel_store::disk::replace;
+use aetheel_store::workspace::{Journal, Workspace};
 
 /// The journal of a machine without a cluster.
 const LOCAL_JOURNAL: &str = "queue.md";
@@ -141,8 +142,8 @@ impl LocalState {
     /// ended before it could remove the data, or the other node took over from it.
     async fn forget_moved_lanes(&self, journal: &Journal) -> Result<(), LocalStateError> {
         let (cluster, workspace) = (&self.cluster, &self.workspace);
-        let notes = workspace.discord_notes();
-        let mut known: BTreeSet<Lane> = workspace.lanes().await.into_iter().collect();
+        let notes = &workspace.state().discord;
+        let mut known: BTreeSet<Lane> = workspace.state().lanes().await.into_iter().collect();
         known.extend(journal.open_events().into_iter().map(|entry| entry.event.lane));
         known.extend(journal.newer_lanes());
         known.extend(notes.seen().await.into_keys().map(Lane::Channel));
@@ -175,9 +176,13 @@ impl LocalState {
                 notes.close_question(question);
             }
         }
-        notes.save().await.map_err(BindingsError::File)?;
+        notes.save().await.map_err(LocalStateError::MovedLanes)?;
         let moved = Arc::clone(&gone);
-        workspace.forget_lanes(Arc::new(move |lane: &Lane| moved.contains(lane))).await?;
+        workspace
+            .state()
+            .forget_lanes(Arc::new(move |lane: &Lane| moved.contains(lane)))
+            .await
+            .map_err(LocalStateError::MovedLanes)?;
         if !journal.forget_lanes(|lane| gone.contains(lane)).await {
             return Err(LocalStateError::JournalLost);
         }
@@ -188,8 +193,8 @@ impl LocalState {
 /// Returns the lanes that this machine has data of, as roots. Leaves out the lanes of hooks and of
 /// the console, which never move.
 async fn local_lanes(workspace: &Workspace) -> Vec<String> {
-    let lanes = workspace.bindings().lanes().await;
-    let channels = workspace.discord_notes().seen().await.into_keys().map(Lane::Channel);
+    let lanes = workspace.state().bindings.lanes().await;
+    let channels = workspace.state().discord.seen().await.into_keys().map(Lane::Channel);
     let travels = |lane: &Lane| !matches!(lane, Lane::Hook(_) | Lane::Console);
     let all: BTreeSet<String> =
         lanes.into_iter().chain(channels).filter(travels).map(|lane| lane.to_string()).collect();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::{Cluster, Mirror};
 use aetheel_runtime::lease::Lease;
-use aetheel_store::disk::read_ordinary;
+use aetheel_runtime::ordinary::read_ordinary;
 
 /// The state files whose lines move with their lanes.
 const LANE_FILES: [&str; 4] = ["sessions.md", "history.md", CHAT_FILE, "agent-schedules.md"];

@@ -15,7 +15,7 @@ use crate::connection::phase::ConnectionPhase;
 use crate::connection::sharing::{ClusterSink, EventSharing};
 use crate::inbound::probes::ProbeSender;
 use crate::inbound::router::{EventRouter, RouterDeps};
-use crate::inbound::{InboundProcessor, InboundQueue, InboundServices, IntakeState};
+use crate::inbound::{InboundProcessor, InboundQueue, IntakeState};
 use crate::questions::OfferHandler;
 use crate::setup::start_error::StartError;
 use aetheel_dispatch::{ClusterChat as _, Dispatcher, LoginHistory};
@@ -48,20 +48,10 @@ impl Discord {
         let phase = Arc::new(watch::channel(ConnectionPhase::Starting).0);
         let closing = Arc::<IntakeState>::default();
         let reception = InboundProcessor::new(
-            self.inner.api.clone(),
-            Arc::clone(&self.inner.identity),
-            (
-                Arc::clone(&self.inner.interactions),
-                Arc::clone(&self.inner.queue_markers),
-                Arc::clone(&self.inner.questions),
-            ),
-            (
-                InboundServices::of(&dispatcher),
-                Arc::clone(&self.inner.notes),
-                Arc::clone(&self.inbound.lookups),
-            ),
+            Arc::clone(&self.inner),
+            dispatcher.clone(),
+            Arc::clone(&self.inbound.lookups),
             Arc::clone(&closing),
-            (self.inner.options.time_limits.send, self.inner.options.redactor.clone()),
         );
         let reception = InboundQueue::new(reception, Arc::clone(&self.inbound.channel_queues));
         let reception = supervisor::spawn("reception", reception.run(taken));

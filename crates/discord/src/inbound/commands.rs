@@ -113,7 +113,7 @@ impl InboundProcessor {
         };
         let saved = self.submit(event)?.wait_until_saved().await;
         saved.map(|_| CommandOutcome::Kept).map_err(|why| {
-            self.queue_markers.forget(slash.interaction);
+            self.inner.queue_markers.forget(slash.interaction);
             why.into()
         })
     }
@@ -124,10 +124,13 @@ impl InboundProcessor {
             return Err(CommandRefusal::Closing);
         }
         let underway = self.services.intake.steer(asked(slash)).await?;
-        let (api, identity, interactions) =
-            (self.api.clone(), Arc::clone(&self.identity), Arc::clone(&self.interactions));
-        let (slash, timeouts) = (slash.clone(), self.timeouts);
-        let heading = quote::quote_line(&slash.prompt, &self.redactor);
+        let (api, identity, interactions) = (
+            self.inner.api.clone(),
+            Arc::clone(&self.inner.identity),
+            Arc::clone(&self.inner.interactions),
+        );
+        let (slash, timeouts) = (slash.clone(), self.inner.options.time_limits.send);
+        let heading = quote::quote_line(&slash.prompt, &self.inner.options.redactor);
         tokio::spawn(async move {
             if let Some(text) = underway.outcome().await.message() {
                 put_answer(

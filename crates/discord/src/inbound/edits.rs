@@ -17,7 +17,7 @@ impl InboundProcessor {
         let (channel, message) = (edit.channel_id, edit.id);
         let prompt = mention::prompt(
             edit.content.as_deref().unwrap_or_default(),
-            self.identity.id,
+            self.inner.identity.id,
             self.lookups.known_role(edit.guild_id),
             names,
         );
@@ -27,7 +27,7 @@ impl InboundProcessor {
         }
         match self.services.intake.amend(&event_key(message), &prompt) {
             Ok(true) => {
-                let (api, timeouts) = (self.api.clone(), self.timeouts);
+                let (api, timeouts) = (self.inner.api.clone(), self.inner.options.time_limits.send);
                 tokio::spawn(async move {
                     if let Err(error) =
                         api.react(channel, message, PENCIL, timeouts.with_rank(Rank::Marker)).await
@@ -45,7 +45,7 @@ impl InboundProcessor {
     pub(crate) fn deleted(&self, channel: u64, messages: &[u64]) {
         for &message in messages {
             if self.services.intake.withdraw(&event_key(message)) {
-                self.queue_markers.forget(message);
+                self.inner.queue_markers.forget(message);
                 info!(
                     channel,
                     message_id = message,

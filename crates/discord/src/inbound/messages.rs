@@ -74,7 +74,7 @@ impl InboundProcessor {
     /// Returns a channel, or `None` if Discord refuses. Repeats the request until Discord answers.
     pub(super) async fn channel_at_last(&self, channel: u64) -> Option<Channel> {
         loop {
-            match self.lookups.channel(&self.api, channel).await {
+            match self.lookups.channel(&self.inner.api, channel).await {
                 Ok(channel) => return Some(channel),
                 Err(error) if error.is_temporary() => tokio::time::sleep(RETRY_INTERVAL).await,
                 Err(_) => return None,
@@ -84,7 +84,7 @@ impl InboundProcessor {
 
     /// Returns the author of a message for the access check.
     pub(super) fn asker(&self, message: &Message, parent: Option<u64>) -> Asker {
-        Asker::author_of(message, parent, &self.identity)
+        Asker::author_of(message, parent, &self.inner.identity)
     }
 
     /// Processes a message for the bot, once. Returns when its outcome is saved.
@@ -100,9 +100,9 @@ impl InboundProcessor {
             return MessageOutcome::Known;
         }
         let asker = self.asker(message, parent);
-        if let Err(why) = self.identity.admit(&asker) {
+        if let Err(why) = self.inner.identity.admit(&asker) {
             self.recent.lock().note(id);
-            self.identity.log_refusal(&asker, message.author.display_name(), why);
+            self.inner.identity.log_refusal(&asker, message.author.display_name(), why);
             if asker.guild.is_none() {
                 // In a direct message, a bot that does not respond would look broken.
                 self.notices.report(channel, id, STRANGER.to_owned());
@@ -114,7 +114,7 @@ impl InboundProcessor {
                 .settings
                 .learn_parent(ChannelId::discord(channel), ChannelId::discord(parent));
         }
-        let late = age_by_discord(id, self.api.rest.clock_ahead()) > LATE_AFTER;
+        let late = age_by_discord(id, self.inner.api.rest.clock_ahead()) > LATE_AFTER;
         let prompt = NewEvent { missed, late, ..self.prompt(message, names, parent) };
         let fate = match self.try_as_answer(&asker, message, &prompt).await {
             Some(fate) => fate,
@@ -122,7 +122,7 @@ impl InboundProcessor {
         };
         if fate != MessageOutcome::LeftForNextStart {
             self.recent.lock().note(id);
-            self.notes.mark_handled(channel, id);
+            self.inner.notes.mark_handled(channel, id);
         }
         fate
     }
@@ -141,11 +141,11 @@ impl InboundProcessor {
             Person::User { id: UserId::discord(asker.user), roles, owner: asker.owner, name };
         let (channel, id) = (message.channel_id, message.id);
         // A message above the question cannot be meant as its answer.
-        let unasked = prompt.missed && !self.questions.may_answer(channel, id);
+        let unasked = prompt.missed && !self.inner.questions.may_answer(channel, id);
         if unasked || !prompt.attached.is_empty() {
             return None;
         }
-        self.questions.wait_for_resumed(channel).await;
+        self.inner.questions.wait_for_resumed(channel).await;
         match self.services.questions.answer_from_text(&prompt.lane, &person, &prompt.prompt)? {
             Ok(()) => Some(MessageOutcome::Taken),
             // Another answer was faster, so this message is a prompt.
@@ -176,8 +176,8 @@ impl InboundProcessor {
             )),
             asker: Some(UserId::discord(message.author.id)),
             parent: parent.map(ChannelId::discord),
-            attached: quotes::attached(message, self.identity.id),
-            quoted: quotes::quoted(message, self.identity.id, names),
+            attached: quotes::attached(message, self.inner.identity.id),
+            quoted: quotes::quoted(message, self.inner.identity.id, names),
             key: Some(event_key(message.id)),
             ..NewEvent::new(
                 EventKind::Message,
@@ -185,7 +185,7 @@ impl InboundProcessor {
                 origin,
                 mention::prompt(
                     &message.content,
-                    self.identity.id,
+                    self.inner.identity.id,
                     self.lookups.known_role(message.guild_id),
                     names,
                 ),
@@ -202,9 +202,9 @@ impl InboundProcessor {
         (channel, message): (u64, u64),
     ) -> MessageOutcome {
         loop {
-            if self.notes.last_handled(channel).is_none() {
+            if self.inner.notes.last_handled(channel).is_none() {
                 // In a channel without an earlier message, the next process catches up from here.
-                self.notes.start_channel(channel, message - 1);
+                self.inner.notes.start_channel(channel, message - 1);
             }
             if self.intake.is_closed() {
                 if !self.intake.is_silent() {
@@ -222,7 +222,7 @@ impl InboundProcessor {
                         if accepted.wait_until_saved().await.is_ok() {
                             return MessageOutcome::Taken;
                         }
-                        self.queue_markers.forget(message);
+                        self.inner.queue_markers.forget(message);
                         None
                     }
                     // The message may be accepted later, by this process or the next one.
@@ -238,7 +238,7 @@ impl InboundProcessor {
             if !self.intake.is_closed() {
                 // Without a lease the notice would be late; the node that receives Discord's events
                 // sends it.
-                if self.api.rest.may_send() {
+                if self.inner.api.rest.may_send() {
                     self.notices.report_waiting(channel, message, NO_ROOM);
                 }
                 tokio::time::sleep(RETRY_INTERVAL).await;
@@ -260,8 +260,11 @@ impl InboundProcessor {
             Ok(None) => return true,
             Err(_) => return false,
         };
-        let (api, intake, timeouts) =
-            (self.api.clone(), self.services.intake.clone(), self.timeouts);
+        let (api, intake, timeouts) = (
+            self.inner.api.clone(),
+            self.services.intake.clone(),
+            self.inner.options.time_limits.send,
+        );
         let (in_words, why) = (self.notices.may_report(channel), why.to_owned());
         tokio::spawn(async move {
             let sent = if in_words {
@@ -291,10 +294,10 @@ impl InboundProcessor {
         else {
             return self.services.intake.submit(event);
         };
-        self.queue_markers.expect(id);
+        self.inner.queue_markers.expect(id);
         // Everybody sees the prompt of a message, but not that of a command.
         let heading = if let DiscordOrigin::Interaction { .. } = origin {
-            quote::quote_line(&event.prompt, &self.redactor)
+            quote::quote_line(&event.prompt, &self.inner.options.redactor)
         } else {
             String::new()
         };
@@ -304,19 +307,24 @@ impl InboundProcessor {
         };
         match (&taken, origin) {
             (Ok(accepted), DiscordOrigin::Message { channel, message }) if accepted.ahead > 0 => {
-                self.queue_markers.show_number(&self.api, channel, message, accepted.ahead);
+                self.inner.queue_markers.show_number(
+                    &self.inner.api,
+                    channel,
+                    message,
+                    accepted.ahead,
+                );
             }
             (Ok(accepted), DiscordOrigin::Interaction { .. }) if accepted.ahead > 0 => {
-                if let Some(token) = self.interactions.peek(id) {
-                    self.queue_markers.show_line(
-                        &self.api,
-                        self.identity.application,
+                if let Some(token) = self.inner.interactions.peek(id) {
+                    self.inner.queue_markers.show_line(
+                        &self.inner.api,
+                        self.inner.identity.application,
                         (token, heading),
                         accepted.ahead,
                     );
                 }
             }
-            _ => self.queue_markers.forget(id),
+            _ => self.inner.queue_markers.forget(id),
         }
         taken
     }
@@ -331,10 +339,10 @@ impl InboundProcessor {
         message: &Message,
         parent: Parent,
     ) -> Result<bool, RestError> {
-        if !self.identity.is_from_person(message) {
+        if !self.inner.identity.is_from_person(message) {
             return Ok(false);
         }
-        let me = self.identity.id;
+        let me = self.inner.identity.id;
         let addressed = message.guild_id.is_none()
             || message.mentions.iter().any(|user| user.id == me)
             || message.referenced_message.as_ref().is_some_and(|message| message.author.id == me);
@@ -349,7 +357,7 @@ impl InboundProcessor {
         let Some(guild) = message.guild_id.filter(|_| !message.mention_roles.is_empty()) else {
             return Ok(false);
         };
-        let role = self.lookups.our_role(&self.api, guild, self.identity.id).await?;
+        let role = self.lookups.our_role(&self.inner.api, guild, self.inner.identity.id).await?;
         Ok(role.is_some_and(|role| message.mention_roles.contains(&role)))
     }
 }

@@ -52,7 +52,7 @@ impl InboundProcessor {
     /// Returns the wanted channels in which messages were handled, each with the first id that is
     /// still answered there.
     pub(super) fn channels_to_catch_up(&self, wanted: impl Fn(u64) -> bool) -> Vec<(u64, u64)> {
-        let mut channels = self.notes.channels();
+        let mut channels = self.inner.notes.channels();
         channels.retain(|(channel, _)| wanted(*channel));
         channels.sort_by_key(|(_, last)| std::cmp::Reverse(*last));
         if channels.len() > MAX_CHANNELS {
@@ -70,7 +70,7 @@ impl InboundProcessor {
     /// other work of the channel is done meanwhile. Returns `false` if the rest is left to the next
     /// process.
     pub(super) async fn catch_up(&self, channel: u64, since: u64, pressed: &Notify) -> bool {
-        if self.notes.last_handled(channel).is_none() {
+        if self.inner.notes.last_handled(channel).is_none() {
             return true;
         }
         if !self.services.intake.serves(ChannelId::discord(channel)).await {
@@ -78,7 +78,7 @@ impl InboundProcessor {
             return true;
         }
         // The channel may have been moved to another node meanwhile.
-        let Some(last) = self.notes.last_handled(channel) else { return true };
+        let Some(last) = self.inner.notes.last_handled(channel) else { return true };
         let counted = first_id_since(COUNTED_SPAN);
         let mut after = last.max(counted);
         let mut tally = Tally { at_least: last < counted, ..Tally::default() };
@@ -100,7 +100,7 @@ impl InboundProcessor {
                 old_pages += 1;
             } else if !page.is_empty() {
                 // Every message of the page is saved, or not for the bot.
-                self.notes.mark_handled(channel, after);
+                self.inner.notes.mark_handled(channel, after);
             }
             if !full {
                 break;
@@ -135,7 +135,7 @@ impl InboundProcessor {
                     place = self.page_reads.acquire() => place.ok(),
                     () = pressed.notified() => None,
                 };
-                self.api.messages_after(channel, after, LOOK_UP_TIMEOUTS).await
+                self.inner.api.messages_after(channel, after, LOOK_UP_TIMEOUTS).await
             };
             match read {
                 Ok(page) => return Some(page),
@@ -164,7 +164,7 @@ impl InboundProcessor {
         old: bool,
         tally: &mut Tally,
     ) -> Option<MessageOutcome> {
-        if !self.identity.is_from_person(message) || self.recent.lock().has(message.id) {
+        if !self.inner.identity.is_from_person(message) || self.recent.lock().has(message.id) {
             return None;
         }
         let channel = self.channel_at_last(message.channel_id).await?;
@@ -176,7 +176,7 @@ impl InboundProcessor {
         if let Some(guild) = channel.guild_id {
             // The author may be permitted to use the bot by a role.
             message.member = loop {
-                match self.lookups.member(&self.api, guild, message.author.id).await {
+                match self.lookups.member(&self.inner.api, guild, message.author.id).await {
                     Ok(member) => break member,
                     Err(_) => tokio::time::sleep(RETRY_INTERVAL).await,
                 }
@@ -189,7 +189,7 @@ impl InboundProcessor {
             .collect();
         if old {
             // Messages of people who may not use the bot are not reported.
-            if self.identity.admit(&self.asker(&message, parent)).is_ok() {
+            if self.inner.identity.admit(&self.asker(&message, parent)).is_ok() {
                 tally.left_out += 1;
                 if let Some((_, older)) =
                     tally.newest.replace((self.prompt(&message, &names, parent), message.id))
@@ -239,9 +239,12 @@ impl InboundProcessor {
             tokio::time::sleep(RETRY_INTERVAL).await;
         }
         self.recent.lock().note(message);
-        self.notes.mark_handled(channel, message);
-        let (api, timeouts, older) =
-            (self.api.clone(), self.timeouts, std::mem::take(&mut tally.older));
+        self.inner.notes.mark_handled(channel, message);
+        let (api, timeouts, older) = (
+            self.inner.api.clone(),
+            self.inner.options.time_limits.send,
+            std::mem::take(&mut tally.older),
+        );
         tokio::spawn(async move {
             for message in older {
                 mark(&api, channel, message, timeouts).await;

@@ -28,16 +28,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::access::identity::Identity;
 use crate::access::lookups::LookupCache;
-use crate::api::Api;
-use crate::api::interactions::Interactions;
-use crate::delivery::queue_marker::QueueMarkers;
-use crate::notes::NotesCache;
-use crate::questions::QuestionBoard;
-use crate::rest::Timeouts;
-use aetheel_dispatch::{Conversations, Dispatcher, Intake, Questions, Settings};
-use aetheel_model::redact::Redactor;
+use crate::delivery::context::BotContext;
+use aetheel_dispatch::Dispatcher;
 pub(super) use commands::{CommandRefusal, stop_text};
 pub(super) use context::InboundContext;
 use missed::RecentIds;
@@ -85,39 +78,11 @@ impl IntakeState {
     }
 }
 
-/// The services of the dispatcher that messages and commands use.
-pub(super) struct InboundServices {
-    pub(super) intake: Intake,
-    pub(super) questions: Arc<Questions>,
-    pub(super) settings: Settings,
-    pub(super) conversations: Conversations,
-}
-
-impl InboundServices {
-    pub(super) fn of(dispatcher: &Dispatcher) -> Self {
-        Self {
-            intake: dispatcher.intake.clone(),
-            questions: Arc::clone(&dispatcher.questions),
-            settings: dispatcher.settings.clone(),
-            conversations: dispatcher.conversations.clone(),
-        }
-    }
-}
-
 /// Processes events. [`InboundQueue`] calls it, in the order of each channel.
 pub(super) struct InboundProcessor {
-    pub(super) api: Api,
-    pub(super) identity: Arc<Identity>,
-    pub(super) interactions: Arc<Interactions>,
-    pub(super) queue_markers: Arc<QueueMarkers>,
-    pub(super) questions: Arc<QuestionBoard>,
-    pub(super) services: InboundServices,
-    pub(super) notes: Arc<NotesCache>,
+    pub(super) inner: Arc<BotContext>,
+    pub(super) services: Dispatcher,
     pub(super) intake: Arc<IntakeState>,
-    /// Time limits of the notices that are sent from here.
-    pub(super) timeouts: Timeouts,
-    /// Applied to the parts of prompts that are shown.
-    pub(super) redactor: Redactor,
     recent: Mutex<RecentIds>,
     pub(super) lookups: Arc<LookupCache>,
     notices: ChannelNotices,
@@ -129,29 +94,16 @@ pub(super) struct InboundProcessor {
 
 impl InboundProcessor {
     pub(super) fn new(
-        api: Api,
-        identity: Arc<Identity>,
-        (interactions, queue_markers, questions): (
-            Arc<Interactions>,
-            Arc<QueueMarkers>,
-            Arc<QuestionBoard>,
-        ),
-        (services, notes, lookups): (InboundServices, Arc<NotesCache>, Arc<LookupCache>),
+        inner: Arc<BotContext>,
+        services: Dispatcher,
+        lookups: Arc<LookupCache>,
         intake: Arc<IntakeState>,
-        (timeouts, redactor): (Timeouts, Redactor),
     ) -> Self {
-        let notices = ChannelNotices::new(api.clone(), timeouts);
+        let notices = ChannelNotices::new(inner.api.clone(), inner.options.time_limits.send);
         Self {
-            api,
-            identity,
-            interactions,
-            queue_markers,
-            questions,
+            inner,
             services,
-            notes,
             intake,
-            timeouts,
-            redactor,
             recent: Mutex::default(),
             lookups,
             notices,

@@ -19,10 +19,10 @@ impl InboundProcessor {
         parent: Parent,
     ) -> Result<bool, RestError> {
         let to_others = !message.mentions.is_empty() || message.referenced_message.is_some();
-        if !self.identity.reads_all || message.guild_id.is_none() || to_others {
+        if !self.inner.identity.reads_all || message.guild_id.is_none() || to_others {
             return Ok(false);
         }
-        let (channel, me) = (message.channel_id, self.identity.id);
+        let (channel, me) = (message.channel_id, self.inner.identity.id);
         if self.services.settings.reads_all(&ids::lane(channel)).await {
             return Ok(true);
         }
@@ -45,7 +45,7 @@ impl InboundProcessor {
 
     /// Returns a channel, or `None` if it does not exist or the bot may not see it.
     async fn visible_channel(&self, channel: u64) -> Result<Option<Channel>, RestError> {
-        match self.lookups.channel(&self.api, channel).await {
+        match self.lookups.channel(&self.inner.api, channel).await {
             Ok(channel) => Ok(Some(channel)),
             Err(error) if error.is_temporary() => Err(error),
             Err(_) => Ok(None),

@@ -76,7 +76,7 @@ impl ChannelContext {
         lane: &Lane,
     ) -> (String, LaneSettings, Option<String>) {
         let (channels, bindings) =
-            (self.deps.workspace.channels().await, self.deps.workspace.state().bindings);
+            (self.deps.workspace.channels().await, &self.deps.workspace.state().bindings);
         let own = channels.of(lane);
         let parent = self.parents.of(lane);
         let above = parent.as_ref().map(|parent| channels.of(parent));

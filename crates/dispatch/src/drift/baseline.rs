@@ -7,8 +7,8 @@ use super::DriftMonitor;
 use aetheel_model::baseline::{Success, Version};
 use aetheel_model::plain::with_causes;
 use aetheel_recording::Ending;
-use aetheel_turn::TurnResult;
 use aetheel_store::workspace::SavedBaseline;
+use aetheel_turn::TurnResult;
 
 impl DriftMonitor {
     /// Adds a finished turn to the agent's baseline. Returns at once; a task saves the change.

@@ -33,8 +33,8 @@ use aetheel_model::baseline::UNKNOWN_VERSION;
 use aetheel_model::plain::with_causes;
 use aetheel_recording::{Ending, Generation};
 use aetheel_runtime::figures;
-use aetheel_turn::{TurnResult, UnknownOutput};
 use aetheel_store::workspace::{DriftKey, SavedBaseline};
+use aetheel_turn::{TurnResult, UnknownOutput};
 
 /// New kinds of output within this time share one notice.
 const NOTICE_DELAY: Duration = Duration::from_millis(800);

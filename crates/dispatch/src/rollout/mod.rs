@@ -42,8 +42,8 @@ use aetheel_model::plain::with_causes;
 use aetheel_model::rollout::Rollout;
 use aetheel_recording::{Backend, Ending, Generation, GuestFailure, RolloutPair};
 use aetheel_runtime::figures::{self, RolloutResult};
-use aetheel_turn::TurnResult;
 use aetheel_store::workspace::{BackendLock, RolloutEnd, RolloutNote, RolloutState, Workspace};
+use aetheel_turn::TurnResult;
 
 /// Maximum number of turns of the serving version that wait to be compared.
 pub const MAX_WAITING_COMPARISONS: usize = 8;

@@ -17,7 +17,7 @@ use aetheel_recording::comparison::{CompareError, Projection, compare, first_dif
 use aetheel_recording::replay::{Batches, ReplayResult, endings, lost_text, replay};
 use aetheel_recording::reread::{RereadAnswer, reread_tape};
 use aetheel_recording::{
-    Backend, Ending, EntryKind, GuestFailure, ParsedRecording, RecordingEntry, RolloutPair,
+    Backend, Ending, GuestFailure, ParsedRecording, RecordingEntry, RolloutPair,
 };
 
 /// Inputs per call in trials that need no exact line.

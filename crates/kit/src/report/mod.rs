@@ -36,8 +36,7 @@ use aetheel_model::plain::shortened;
 use aetheel_model::redact::Redactor;
 use aetheel_recording::replay::{Batches, ReplayResult, endings, replay};
 use aetheel_recording::{
-    Backend, Ending, EntryKind, FORMAT, GuestFailure, Header, ParsedRecording, RecordingEntry,
-    brief,
+    Backend, Ending, FORMAT, GuestFailure, Header, ParsedRecording, RecordingEntry, brief,
 };
 
 /// The id in the header of every report, in place of the turn's.

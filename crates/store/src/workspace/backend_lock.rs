@@ -4,9 +4,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::disk::{WORLD_READABLE_MODE, replace_for, text_of};
 use super::blocking::blocking;
 use super::{DOCUMENT_LIMIT, FileError};
+use crate::disk::{WORLD_READABLE_MODE, replace_for, text_of};
 use aetheel_model::markdown::layout::SectionLayout;
 use aetheel_model::markdown::sections::{Section, sections};
 use aetheel_runtime::ordinary::read_ordinary;

@@ -9,10 +9,10 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 
-use crate::disk::{replace, text_of};
 use super::blocking::blocking;
 use super::state_file::{EntryError, LineForm, StateEntry, StateFile, Token, code};
 use super::{DOCUMENT_LIMIT, FileError};
+use crate::disk::{replace, text_of};
 use aetheel_model::event::Lane;
 use aetheel_model::id::{ChannelId, MessageId, UserId};
 use aetheel_runtime::ordinary::read_ordinary;

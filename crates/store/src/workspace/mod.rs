@@ -77,8 +77,8 @@ pub use audit::{
 };
 pub use backend_lock::{BackendLock, BackendLockError, LockedBackend};
 pub use backend_notes::{BackendFile, BackendNotes, ChosenOption};
-pub use bindings::{Binding, Bindings, BindingsError};
 pub use baselines::SavedBaseline;
+pub use bindings::{Binding, Bindings, BindingsError};
 pub use blobs::save_blob;
 pub use boot::BootReport;
 pub use budget_names::KnownNames;

@@ -9,7 +9,6 @@
 //! | module | content |
 //! |---|---|
 //! | [`origin`] | the public address of the dashboard |
-//! | [`services`] | the services of the dispatcher that the dashboard uses |
 //! | [`secret`], [`sessions`] | sign-in links that work once, and sessions |
 //! | [`middleware`] | the checks of every request, and the headers of every response |
 //! | [`repeated_forms`] | detects repeated forms |
@@ -45,7 +44,6 @@ mod rendered;
 mod repeated_forms;
 mod schedules;
 mod secret;
-mod services;
 mod sessions;
 mod sign_in;
 mod step_viewer;
@@ -71,7 +69,6 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub use self::origin::DashboardOrigin;
-use self::services::DashboardServices;
 use self::sessions::Sessions;
 use self::transcripts::{list, sharing, turn};
 use super::connection::{BoundedListener, HttpCaller};
@@ -206,7 +203,7 @@ pub trait DashboardApi: Send + Sync {
 
 /// The state that all requests share.
 struct DashboardState {
-    services: DashboardServices,
+    services: Dispatcher,
     api: Arc<dyn DashboardApi>,
     health: Arc<dyn HealthSource>,
     sessions: Sessions,
@@ -256,13 +253,13 @@ impl DashboardListener {
     pub fn serve(
         self,
         dispatcher: &Dispatcher,
-        house: Arc<dyn DashboardApi>,
+        api: Arc<dyn DashboardApi>,
         health: Arc<dyn HealthSource>,
         (sign_ins, sharing): (StateFile<SavedSignIn>, bool),
     ) -> Dashboard {
         let shared = Arc::new(DashboardState {
-            services: DashboardServices::of(dispatcher),
-            api: house,
+            services: dispatcher.clone(),
+            api,
             health,
             sessions: Sessions::open(sign_ins, Instant::now(), Timestamp::now()),
             origin: self.origin,

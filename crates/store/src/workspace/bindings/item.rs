@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
-use aetheel_model::agent::SessionId;
 use crate::workspace::handover::LaneEntry;
 use crate::workspace::state_file::{EntryError, LineForm, StateEntry, Token, code};
+use aetheel_model::agent::SessionId;
 use aetheel_model::event::Lane;
 
 /// A line of `state/sessions.md`: the binding of a lane to a backend.
