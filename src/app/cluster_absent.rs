@@ -18,6 +18,7 @@ pub(super) enum ClusterNode {}
 #[derive(Clone)]
 pub(super) enum LeaderFile {}
 
+#[expect(dead_code, reason = "no node of this build reads the fields")]
 pub(super) struct NodeParts<'a> {
     pub(super) dispatcher: &'a Dispatcher,
     pub(super) workspace: &'a Workspace,
@@ -33,7 +34,6 @@ pub(super) fn start_node(
     match cluster {}
 }
 
-#[expect(clippy::unused_async, reason = "a build with a cluster waits for the database")]
 impl ClusterNode {
     pub(super) async fn recover(&mut self, _: &Recovery, _: &LaneTransfer) -> bool {
         match *self {}
@@ -72,7 +72,6 @@ impl ClusterNode {
     }
 }
 
-#[expect(clippy::unused_async, reason = "a build with a cluster waits for the database")]
 impl LeaderFile {
     pub(super) async fn take_over(&self) {
         match *self {}

@@ -12,7 +12,6 @@ use super::tool_server::ToolService;
 use super::webhooks::WebhookService;
 use crate::startup::DrainHandle;
 use aetheel_dispatch::Dispatcher;
-use aetheel_model::redact::Redactor;
 use aetheel_process::holder::HeldLauncher;
 use aetheel_settings::Config;
 use aetheel_store::workspace::Workspace;
@@ -21,7 +20,6 @@ use aetheel_store::workspace::Workspace;
 pub(super) struct Core {
     pub(super) process: GatewayProcess,
     pub(super) config: Config,
-    pub(super) redactor: Redactor,
     pub(super) dispatcher: Dispatcher,
     pub(super) workspace: Workspace,
     pub(super) webhooks: WebhookService,

@@ -31,6 +31,7 @@ use aetheel_web::dashboard::{
 /// A bound dashboard that does not serve yet.
 pub(super) struct BoundDashboard {
     bound: DashboardListener,
+    redactor: Redactor,
     sign_ins: StateFile<SavedSignIn>,
 }
 
@@ -41,6 +42,7 @@ pub(super) struct BoundDashboard {
 pub(super) async fn bind(
     config: &Config,
     workspace: &Workspace,
+    redactor: &Redactor,
 ) -> Result<Option<BoundDashboard>, StartRefusal> {
     let Some(address) = config.dashboard_address else { return Ok(None) };
     let refused = |code, why: String| StartRefusal::because(code, why);
@@ -51,7 +53,7 @@ pub(super) async fn bind(
         .map_err(|error| StartRefusal::of_address("DASHBOARD_ADDRESS", address, &error))?;
     let sign_ins = StateFile::load(workspace.folder()).await;
     let sign_ins = sign_ins.map_err(|error| StartRefusal::of_file(&error))?;
-    Ok(Some(BoundDashboard { bound, sign_ins }))
+    Ok(Some(BoundDashboard { bound, sign_ins, redactor: redactor.clone() }))
 }
 
 impl BoundDashboard {
@@ -62,7 +64,7 @@ impl BoundDashboard {
         discord: Discord,
         backends: Arc<dyn Backends>,
     ) -> Dashboard {
-        let redactor = core.redactor.clone();
+        let redactor = self.redactor;
         let data = DashboardData {
             discord: discord.clone(),
             workspace: core.workspace.clone(),
@@ -75,8 +77,8 @@ impl BoundDashboard {
             redactor,
         };
         let health = Arc::new(core.process.health.clone());
-        let sessions = (self.sign_ins, core.config.dashboard_sharing);
-        let dashboard = self.bound.serve(&core.dispatcher, Arc::new(data), health, sessions);
+        let (data, sharing) = (Arc::new(data), core.config.dashboard_sharing);
+        let dashboard = self.bound.serve(&core.dispatcher, data, health, self.sign_ins, sharing);
         discord.set_sign_in(Arc::new(DashboardSignIn(dashboard.sign_in_links())));
         dashboard
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::core::Core;
 use crate::startup::StartRefusal;
 use aetheel_discord::Discord;
+use aetheel_model::redact::Redactor;
 use aetheel_settings::Config;
 use aetheel_store::workspace::Workspace;
 use aetheel_turn::Backends;
@@ -14,10 +15,10 @@ pub(super) enum Dashboard {}
 pub(super) enum BoundDashboard {}
 
 /// Returns `None`, because the start refuses the settings of a dashboard.
-#[expect(clippy::unused_async, reason = "a build with a dashboard binds an address")]
 pub(super) async fn bind(
     _config: &Config,
     _workspace: &Workspace,
+    _redactor: &Redactor,
 ) -> Result<Option<BoundDashboard>, StartRefusal> {
     Ok(None)
 }

@@ -95,7 +95,8 @@ impl Connected {
             options.lease = node.lease();
         }
         let webhooks = BoundWebhooks::bind(&prepared).await?;
-        let dashboard = dashboard::bind(&prepared.config, &prepared.workspace).await?;
+        let dashboard =
+            dashboard::bind(&prepared.config, &prepared.workspace, &prepared.redactor).await?;
         let notes = prepared.workspace.state().discord.clone();
         for (channel, message) in prepared.taken_messages() {
             // The previous process may have ended before it noted a message from the journal.
@@ -156,7 +157,7 @@ impl Connected {
             custody,
             installer,
             recorder: drain.recorder(),
-            redactor: redactor.clone(),
+            redactor,
         };
         let desk = mending::MendingDesk::new(parts, Arc::new(discord.clone()));
         let accept = accept.or(desk.by_button());
@@ -171,7 +172,6 @@ impl Connected {
         let core = Core {
             process,
             config,
-            redactor,
             dispatcher,
             workspace,
             webhooks,

@@ -425,6 +425,29 @@ pub enum ClusterCommand {
     Export(Common),
 }
 
+/// A task of the commands about a cluster.
+#[derive(Debug)]
+pub enum ClusterTask {
+    /// `aetheel nodes`.
+    Nodes {
+        /// Whether to print JSON.
+        json: bool,
+    },
+    /// `aetheel drain`.
+    Drain {
+        /// The name of the node.
+        node: String,
+        /// Whether the node is to accept channels again.
+        undo: bool,
+        /// Whether to return without waiting for the node to hand over its channels.
+        no_wait: bool,
+    },
+    /// `aetheel cluster import`.
+    Import,
+    /// `aetheel cluster export`.
+    Export,
+}
+
 /// Settings shared by all commands.
 #[derive(Debug, Default, Args)]
 pub struct Common {

@@ -35,7 +35,7 @@ use self::context::{
 };
 use self::listing::BackendListing;
 use crate::app;
-use crate::cli::{BackendCommand, Cli, CliCommand, ClusterCommand, Common, exit};
+use crate::cli::{BackendCommand, Cli, CliCommand, ClusterCommand, ClusterTask, Common, exit};
 use crate::startup::settings::{self, OperatorSettings, WithoutSettings};
 use crate::startup::{LoadedBackends, StartRefusal, survey};
 use crate::terminal::{self, fail};
@@ -183,22 +183,6 @@ pub fn run(cli: Cli) -> u8 {
 
 fn on_rollout(common: &Common, name: String, action: RolloutAction) -> u8 {
     with_sound_settings(common, |settings| block_on(backend::rollout::run(settings, name, action)))
-}
-
-/// A task of the commands about a cluster.
-enum ClusterTask {
-    Nodes {
-        json: bool,
-    },
-    Drain {
-        node: String,
-        /// Whether the node is to accept channels again.
-        undo: bool,
-        /// Whether to return without waiting for the node to hand over its channels.
-        no_wait: bool,
-    },
-    Import,
-    Export,
 }
 
 fn on_cluster(common: &Common, task: ClusterTask) -> u8 {

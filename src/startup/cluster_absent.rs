@@ -21,7 +21,6 @@ pub(super) fn password_of_url(_url: &str) -> Option<String> {
 }
 
 /// Returns `None`, because `findings` refuses the start of a node.
-#[expect(clippy::unused_async, reason = "a build with a cluster waits for the database")]
 pub(super) async fn join(
     _config: &Config,
     _workspace: &Workspace,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use aetheel_cluster::{Cluster, ClusterBudgetTable, NodeOptions};
+use aetheel_cluster::{Cluster, NodeOptions};
 use aetheel_dispatch::{Dispatcher, Notice, OfferRefusal};
 use aetheel_model::agent::{AgentEventKind, Exit};
 use aetheel_model::budget::AccountUse;
@@ -52,8 +52,7 @@ impl Serving {
         let launcher = launcher.clone();
         let mut parts =
             parts(folder.path(), "scripted", backends, launcher, &collected, limits).await;
-        let budgets = ClusterBudgetTable::new(cluster);
-        parts.router = Some(Arc::new(ServesAll::with_budgets(budgets)));
+        parts.router = Some(Arc::new(ServesAll::with_budgets(cluster)));
         let workspace = parts.workspace.clone();
         Self { dispatcher: Dispatcher::new(parts), collected, folder, workspace }
     }

@@ -7,11 +7,13 @@
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use jiff::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::{Cluster, ClusterError, SqlValue};
+use aetheel_dispatch::{ClusterBudgets, ClusterBudgetsAway};
 use aetheel_model::budget::{
     BudgetAccount, BudgetGrant, BudgetNews, BudgetReport, ClusterTurnUse, SpentAmounts,
     TurnUseState,
@@ -22,21 +24,20 @@ const KEPT: Duration = Duration::from_secs(34 * 24 * 60 * 60);
 /// The largest number of turns that one call returns.
 const MAX_TURNS: i32 = 2_000;
 
-impl Cluster {
-    /// Saves the use of this node's turns, and returns what other nodes reported after a position.
-    /// Each turn counts once, also if several nodes report it. The turns of a process
-    /// that is gone count with the amounts that it reported last.
-    ///
-    /// # Errors
-    /// Returns the [`ClusterError`] of the database call. After [`ClusterError::Away`] the use may
-    /// have been saved; the call can be repeated.
-    pub async fn exchange_budgets(
-        &self,
-        report: &BudgetReport,
-    ) -> Result<BudgetNews, ClusterError> {
+impl From<ClusterError> for ClusterBudgetsAway {
+    fn from(error: ClusterError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// Each turn counts once, also if several nodes report it. The turns of a process that is gone count
+/// with the amounts that it reported last.
+#[async_trait]
+impl ClusterBudgets for Cluster {
+    async fn exchange(&self, report: BudgetReport) -> Result<BudgetNews, ClusterBudgetsAway> {
         let after = report.after;
         let (rows, grants) =
-            tokio::try_join!(self.report_turns(report), self.grants_after(after.grants))?;
+            tokio::try_join!(self.report_turns(&report), self.grants_after(after.grants))?;
         let mut news = BudgetNews { up_to: after, has_more: true, ..BudgetNews::default() };
         for row in rows {
             news.up_to.turns = row.get(8);
@@ -52,6 +53,31 @@ impl Cluster {
         Ok(news)
     }
 
+    async fn save_grant(
+        &self,
+        grant: BudgetGrant,
+        revision: i64,
+    ) -> Result<Option<i64>, ClusterBudgetsAway> {
+        let start = grant.start.as_millisecond();
+        let until = grant.until.map(Timestamp::as_millisecond);
+        let [raised, warned, asked] =
+            [grant.raised, grant.warned, grant.asked].map(|amount| amount.map(column));
+        let values: [(SqlValue<'_>, Type); 7] = [
+            (&grant.account.0, Type::TEXT),
+            (&start, Type::INT8),
+            (&raised, Type::INT8),
+            (&until, Type::INT8),
+            (&warned, Type::INT8),
+            (&asked, Type::INT8),
+            (&revision, Type::INT8),
+        ];
+        let statement = "select aetheel.put_budget_grant($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+        let rows = self.inner.fenced(statement, &values).await?;
+        Ok(rows.first().and_then(|row| row.get(0)))
+    }
+}
+
+impl Cluster {
     async fn report_turns(&self, report: &BudgetReport) -> Result<Vec<Row>, ClusterError> {
         let turns = &report.turns;
         let texts = |text: fn(&ClusterTurnUse) -> String| turns.iter().map(text).collect();
@@ -93,35 +119,6 @@ impl Cluster {
                and exists (select from aetheel.node where bot = $1 and name = $2 and start = $3)
              order by revision";
         self.inner.fenced(statement, &[(&revision, Type::INT8)]).await
-    }
-
-    /// Saves the decisions about an account in place of those with this revision, or of none if it
-    /// is zero. Returns their revision, or `None` if another node decided meanwhile.
-    ///
-    /// # Errors
-    /// Returns the [`ClusterError`] of the database call. After [`ClusterError::Away`] the decisions
-    /// may have been saved; the call can be repeated.
-    pub async fn save_budget_grant(
-        &self,
-        grant: &BudgetGrant,
-        revision: i64,
-    ) -> Result<Option<i64>, ClusterError> {
-        let start = grant.start.as_millisecond();
-        let until = grant.until.map(Timestamp::as_millisecond);
-        let [raised, warned, asked] =
-            [grant.raised, grant.warned, grant.asked].map(|amount| amount.map(column));
-        let values: [(SqlValue<'_>, Type); 7] = [
-            (&grant.account.0, Type::TEXT),
-            (&start, Type::INT8),
-            (&raised, Type::INT8),
-            (&until, Type::INT8),
-            (&warned, Type::INT8),
-            (&asked, Type::INT8),
-            (&revision, Type::INT8),
-        ];
-        let statement = "select aetheel.put_budget_grant($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
-        let rows = self.inner.fenced(statement, &values).await?;
-        Ok(rows.first().and_then(|row| row.get(0)))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Dissolves a cluster when its last node leaves and continues alone.
 
+use super::mail::EVENT_MESSAGE;
 use super::{Cluster, ClusterError};
 
 /// The reasons why the cluster cannot be dissolved yet.
@@ -12,16 +13,13 @@ pub struct DissolutionBlockers {
 }
 
 impl Cluster {
-    /// Returns the data of this bot that other nodes still have. Only unprocessed messages of this
-    /// kind count. Discord messages do not, because a machine that runs alone reads missed ones
-    /// from Discord.
+    /// Returns the data of this bot that other nodes still have. Only messages with events of
+    /// webhooks and schedules count, because a machine that runs alone reads the other ones from
+    /// the chat platform.
     ///
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.
-    pub async fn dissolution_blockers(
-        &self,
-        kind: &str,
-    ) -> Result<DissolutionBlockers, ClusterError> {
+    pub async fn dissolution_blockers(&self) -> Result<DissolutionBlockers, ClusterError> {
         let (bot, name) = (self.inner.bot(), &self.inner.options.name);
         let others = "select name from aetheel.node where bot = $1 and name <> $2 and (
                  lease > clock_timestamp()
@@ -34,7 +32,8 @@ impl Cluster {
             .database
             .call(async |client| {
                 let others = client.query(others, &[&bot, name]).await?;
-                let messages: i64 = client.query_one(messages, &[&bot, &kind]).await?.get(0);
+                let messages: i64 =
+                    client.query_one(messages, &[&bot, &EVENT_MESSAGE]).await?.get(0);
                 Ok(DissolutionBlockers {
                     others: others.iter().map(|row| row.get(0)).collect(),
                     messages: messages.cast_unsigned(),

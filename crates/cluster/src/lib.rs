@@ -79,7 +79,7 @@ pub use self::mail::{Inbox, ReceivedMessage};
 use self::membership::Membership;
 pub use self::membership::{JoinKind, Load, Peers};
 pub use self::mirror::Mirror;
-pub use self::node::{ClusterBudgetTable, ClusterNode, LeaderFile, NodeParts};
+pub use self::node::{ClusterNode, LeaderFile, NodeParts};
 pub use self::nodes::{Node, NodeWork};
 pub use self::start::{LocalState, LocalStateError, create_identity, read_identity};
 use aetheel_runtime::lease::{Lease, boot_ms};

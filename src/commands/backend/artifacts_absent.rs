@@ -12,7 +12,6 @@ use aetheel_store::workspace::{BackendLock, LockedBackend};
 /// Refuses all artifacts.
 pub(super) struct ArtifactAccess;
 
-#[expect(clippy::unused_async, reason = "a build with registries asks them")]
 impl ArtifactAccess {
     pub(super) fn new(_: &OperatorSettings, _: Option<PathBuf>) -> Self {
         Self

@@ -4,8 +4,7 @@ mod drain;
 pub(super) mod nodes;
 mod transfer;
 
-use super::ClusterTask;
-use crate::cli::exit;
+use crate::cli::{ClusterTask, exit};
 use crate::startup::cluster::exit_code;
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::print_stderr;

@@ -3,7 +3,6 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | [`budget_table`] | adds up the use of budgets over all nodes |
 //! | [`chat_mail`] | sends events of the adapter to other nodes |
 //! | [`inbox`] | receives the messages of other nodes |
 //! | [`lane_moves`] | takes over lanes from other nodes, and gives lanes away |
@@ -13,7 +12,6 @@
 //! | [`leadership`] | the login to the chat platform and the schedules |
 //! | [`waiting_lanes`] | lanes that stay closed until agents on another machine have ended |
 
-mod budget_table;
 mod chat_mail;
 mod digests;
 mod inbox;
@@ -31,7 +29,6 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-pub use self::budget_table::ClusterBudgetTable;
 use self::chat_mail::ChatMail;
 use self::inbox::{InFlightMessages, InboxReader};
 use self::lane_moves::LaneMover;
@@ -151,11 +148,7 @@ impl ClusterNode {
     /// Returns the router that sends events of webhooks and schedules to the node with their lane.
     #[must_use]
     pub fn router(&self, workspace: &Workspace) -> Arc<dyn Router> {
-        Arc::new(ClusterRouter {
-            cluster: self.cluster.clone(),
-            workspace: workspace.clone(),
-            budgets: ClusterBudgetTable::new(self.cluster.clone()),
-        })
+        Arc::new(ClusterRouter { cluster: self.cluster.clone(), workspace: workspace.clone() })
     }
 
     /// Returns the access of the adapter to the other nodes.

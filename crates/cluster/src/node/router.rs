@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::budget_table::ClusterBudgetTable;
 use crate::mail::{EVENT_MESSAGE, FILE_NEWS};
 use crate::retry::until_answered;
 use crate::{Cluster, LaneOwner};
@@ -19,7 +18,6 @@ const MOVING_POLL_INTERVAL: Duration = Duration::from_millis(250);
 pub(super) struct ClusterRouter {
     pub(super) cluster: Cluster,
     pub(super) workspace: Workspace,
-    pub(super) budgets: ClusterBudgetTable,
 }
 
 #[async_trait]
@@ -57,7 +55,7 @@ impl Router for ClusterRouter {
     }
 
     fn cluster_budgets(&self) -> Option<&dyn ClusterBudgets> {
-        Some(&self.budgets)
+        Some(&self.cluster)
     }
 
     fn share_file_news(&self, news: String) {

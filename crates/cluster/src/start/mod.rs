@@ -25,7 +25,6 @@ pub use self::error::LocalStateError;
 pub use self::identity::{create_identity, read_identity};
 use self::journal_store::{SharedStore, journal_error};
 pub(crate) use self::state_files::{CHAT_FILE, StateFiles};
-use crate::mail::EVENT_MESSAGE;
 use crate::{Cluster, ClusterError, JoinKind, JournalLines};
 use aetheel_model::event::Lane;
 use aetheel_runtime::ordinary::read_ordinary;
@@ -91,8 +90,7 @@ impl LocalState {
     pub async fn export(&self) -> Result<usize, LocalStateError> {
         let cluster = &self.cluster;
         let lines = self.import_journal().await?;
-        let blockers =
-            retry_while_away(async || cluster.dissolution_blockers(EVENT_MESSAGE).await).await?;
+        let blockers = retry_while_away(async || cluster.dissolution_blockers().await).await?;
         if !blockers.others.is_empty() {
             return Err(LocalStateError::OtherNodes(blockers.others));
         }

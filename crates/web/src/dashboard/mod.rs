@@ -255,7 +255,8 @@ impl DashboardListener {
         dispatcher: &Dispatcher,
         api: Arc<dyn DashboardApi>,
         health: Arc<dyn HealthSource>,
-        (sign_ins, sharing): (StateFile<SavedSignIn>, bool),
+        sign_ins: StateFile<SavedSignIn>,
+        sharing: bool,
     ) -> Dashboard {
         let shared = Arc::new(DashboardState {
             services: dispatcher.clone(),
