@@ -63,7 +63,7 @@ impl Bot {
         }
         local.faults().most_per_second(usize::MAX);
         let workspace = Workspace::open(&at("config")).await.unwrap();
-        let notes = workspace.state().discord.clone();
+        let notes = workspace.state.discord.clone();
         let discord = Discord::connect(options(&local), notes).await.unwrap();
         let (backend, settings) = (Played::of(talk), talk.settings());
         let ended: Arc<Mutex<Option<Instant>>> = Arc::default();

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use aetheel_store::workspace::{Deliveries, WebhookFile};
+use aetheel_store::workspace::{Deliveries, WebhookFile, Workspace};
 use aetheel_web::webhooks::{Definitions, WebhookDeps, WebhookListener};
 
 use crate::caller::Call;
@@ -28,7 +28,8 @@ pub async fn measure() {
         WebhookFile::new(&config),
         [("BENCH_SECRET".to_owned(), SECRET.into())].into(),
     );
-    let deliveries = Deliveries::open(&config).await.unwrap();
+    let workspace = Workspace::open(&config).await.unwrap();
+    let deliveries = Deliveries::open(workspace.folder()).await.unwrap();
     let bound = WebhookListener::take("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let serving = bound.serve(WebhookDeps {
         definitions,

@@ -97,7 +97,7 @@ impl Connected {
         let webhooks = BoundWebhooks::bind(&prepared).await?;
         let dashboard =
             dashboard::bind(&prepared.config, &prepared.workspace, &prepared.redactor).await?;
-        let notes = prepared.workspace.state().discord.clone();
+        let notes = prepared.workspace.state.discord.clone();
         for (channel, message) in prepared.taken_messages() {
             // The previous process may have ended before it noted a message from the journal.
             notes.note_seen(channel, message);
@@ -135,7 +135,7 @@ impl Connected {
             held.note_holder();
         }
         let webhooks = webhooks.serve(&dispatcher.intake);
-        let lost = workspace.state().lost.clone();
+        let lost = workspace.state.lost.clone();
         let following = recovery::follow(
             (dispatcher.redelivery.clone(), dispatcher.backends.clone()),
             Arc::clone(&agents),

@@ -26,7 +26,7 @@ impl BoundWebhooks {
         let deliveries = Deliveries::open(prepared.workspace.folder()).await;
         let deliveries = deliveries.map_err(|error| StartRefusal::of_file(&error))?;
         let file = WebhookFile::new(prepared.workspace.folder());
-        file.require().map_err(|error| StartRefusal::of_file(&error))?;
+        file.require().await.map_err(|error| StartRefusal::of_file(&error))?;
         let definitions = Definitions::new(file, prepared.webhook_secrets.clone());
         Ok(Self(Some((bound, definitions, deliveries))))
     }

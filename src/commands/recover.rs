@@ -82,7 +82,7 @@ pub(super) async fn run(settings: OperatorSettings, dry_run: bool, json: bool) -
             return StartRefusal::because(exit::CONFIG, fault).print();
         }
     };
-    let lost = workspace.state().lost.clone();
+    let lost = workspace.state.lost.clone();
     let mut turns = lost.all().await;
     turns.retain(|turn| turn.state.is_open());
     let mut rows = Vec::new();

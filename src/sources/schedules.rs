@@ -74,7 +74,7 @@ impl Scheduler {
         zone: TimeZone,
         output_channel: Option<ChannelId>,
     ) -> Self {
-        let saved = workspace.state().schedules.read().await.into_iter();
+        let saved = workspace.state.schedules.read().await.into_iter();
         let saved = saved.map(|saved| (saved.lane.clone(), saved)).collect();
         let (timetable, plan) = (Timetable::default(), SchedulePlan::default());
         Self {
@@ -252,7 +252,7 @@ impl Scheduler {
             })
             .collect();
         let current = all.clone();
-        match self.workspace.state().schedules.change(move |saved| *saved = current).await {
+        match self.workspace.state.schedules.change(move |saved| *saved = current).await {
             Ok(()) => self.saved = all,
             Err(error) => {
                 tracing::warn!(error = %with_causes(&error), "cannot save state/schedules.md; after a restart a cron job may run again")

@@ -24,7 +24,7 @@ pub(super) fn tidy(recorder: Recorder, workspace: Workspace, kept: TurnRetention
             if let Err(error) = workspace.turns().tidy(kept).await {
                 tracing::warn!(error = %with_causes(&error), "cannot remove the texts of old turns; check state/turns");
             }
-            let lost_turns = &workspace.state().lost;
+            let lost_turns = &workspace.state.lost;
             if let Err(error) = lost_turns.forget_without_recording(recorder.folder()).await {
                 tracing::warn!(error = %with_causes(&error), "cannot forget the lost replies whose recordings are gone");
             }

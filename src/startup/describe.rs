@@ -119,7 +119,7 @@ fn later_turns(workspace: &Workspace) -> (Vec<Finding>, Vec<Finding>) {
     const SUBJECT: &str = "later turns of agents";
     const FILE: &str = "state/agent-schedules.md";
     let hint = "correct or remove the line in CONFIG_DIR/state/agent-schedules.md";
-    let (notes, now) = (&workspace.state().agent_schedules, Timestamp::now());
+    let (notes, now) = (&workspace.state.agent_schedules, Timestamp::now());
     let problem = |text: String| Finding::warning(SUBJECT, text).with_hint(hint);
     let mut problems: Vec<Finding> = notes.warnings().into_iter().map(problem).collect();
     let mut facts = Vec::new();

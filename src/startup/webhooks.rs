@@ -18,7 +18,7 @@ pub fn take_secrets(
 ) -> (WebhookSecrets, Vec<Finding>) {
     let file = WebhookFile::new(&config.config_dir);
     let (mut secrets, mut faults) = (WebhookSecrets::new(), Vec::new());
-    if let Err(error) = file.require() {
+    if let Err(error) = file.require_now() {
         faults.push(Finding::invalid("settings", format!("CONFIG_DIR: {}", with_causes(&error))));
     }
     let (webhooks, _) = file.read();

@@ -443,7 +443,7 @@ async fn after_a_restart_open_questions_are_closed_and_old_buttons_are_answered(
         .await;
     let gone = local.say(CHANNEL, ANN, "not a question");
     local.delete(gone);
-    home.workspace.state().discord.open_question(
+    home.workspace.state.discord.open_question(
         "b",
         ChannelId::discord(CHANNEL),
         MessageId::discord(gone),

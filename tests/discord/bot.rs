@@ -144,7 +144,7 @@ impl Home {
 
     /// Returns the last message of the channel that is saved as handled.
     pub async fn last_seen(&self, channel: u64) -> Option<u64> {
-        let seen = self.workspace.state().discord.seen().await;
+        let seen = self.workspace.state.discord.seen().await;
         seen.get(&ChannelId::discord(channel)).and_then(|message| message.as_discord())
     }
 
@@ -152,7 +152,7 @@ impl Home {
     pub async fn session(&self, channel: u64) -> Option<String> {
         let binding = self
             .workspace
-            .state()
+            .state
             .bindings
             .get(&Lane::Channel(ChannelId::discord(channel)), "demo")
             .await;
@@ -400,7 +400,7 @@ pub fn options(local: &LocalDiscord, windows: TimeLimits) -> DiscordOptions {
 /// Connects without state of a previous process.
 pub async fn connect(options: DiscordOptions) -> Result<Discord, StartError> {
     let home = Home::new().await;
-    Discord::connect(options, home.workspace.state().discord.clone()).await
+    Discord::connect(options, home.workspace.state.discord.clone()).await
 }
 
 impl Bot {
@@ -445,7 +445,7 @@ impl Bot {
         home: Arc<Home>,
         sharing: Option<EventSharing>,
     ) -> Result<Self, StartError> {
-        let notes = home.workspace.state().discord.clone();
+        let notes = home.workspace.state.discord.clone();
         let discord = Discord::connect(options, notes).await?;
         let dispatcher = home.dispatcher(&discord).await;
         discord.continue_questions(&home.continues.lock().unwrap());

@@ -18,7 +18,7 @@ async fn home(local: &LocalDiscord, channels: impl IntoIterator<Item = u64>) -> 
     for channel in channels {
         let message = local.mention(channel, ANN, "before");
         home.workspace
-            .state()
+            .state
             .discord
             .note_seen(ChannelId::discord(channel), MessageId::discord(message));
     }
@@ -148,10 +148,7 @@ async fn the_newest_outdated_message_gets_a_reply_and_earlier_ones_a_reaction() 
     let home = Home::new().await;
     let eleven = Duration::from_secs(11 * 60);
     let before = local.mention_earlier(CHANNEL, ANN, "answered before", eleven * 2);
-    home.workspace
-        .state()
-        .discord
-        .note_seen(ChannelId::discord(CHANNEL), MessageId::discord(before));
+    home.workspace.state.discord.note_seen(ChannelId::discord(CHANNEL), MessageId::discord(before));
     let [first, second, newest] =
         ["one", "two", "three"].map(|prompt| local.mention_earlier(CHANNEL, ANN, prompt, eleven));
     let _bot = start(&local, &home).await;
@@ -170,10 +167,7 @@ async fn outdated_messages_are_counted_and_reported_once() {
     let home = Home::with(|home| home.kept = true).await;
     let hour = Duration::from_secs(3_600);
     let before = local.mention_earlier(CHANNEL, ANN, "answered before", hour * 2);
-    home.workspace
-        .state()
-        .discord
-        .note_seen(ChannelId::discord(CHANNEL), MessageId::discord(before));
+    home.workspace.state.discord.note_seen(ChannelId::discord(CHANNEL), MessageId::discord(before));
     let mut newest = 0;
     for number in 0..130 {
         newest = local.mention_earlier(CHANNEL, ANN, &format!("old {number}"), hour);
@@ -201,10 +195,7 @@ async fn a_restart_continues_an_interrupted_catch_up() {
     let home = Home::with(|home| home.kept = true).await;
     home.busy.send_replace(true);
     let before = local.mention(CHANNEL, ANN, "before");
-    home.workspace
-        .state()
-        .discord
-        .note_seen(ChannelId::discord(CHANNEL), MessageId::discord(before));
+    home.workspace.state.discord.note_seen(ChannelId::discord(CHANNEL), MessageId::discord(before));
     for number in 0..150 {
         local.mention(CHANNEL, ANN, &number.to_string());
     }
@@ -232,7 +223,7 @@ async fn a_restart_continues_an_interrupted_catch_up() {
 async fn authors_learn_that_their_message_was_handled_more_than_two_minutes_late() {
     let local = LocalDiscord::start().await;
     let home = Home::new().await;
-    home.workspace.state().discord.note_seen(ChannelId::discord(CHANNEL), MessageId::discord(1));
+    home.workspace.state.discord.note_seen(ChannelId::discord(CHANNEL), MessageId::discord(1));
     // The local clock is wrong; the age is computed from Discord's.
     local.faults().clock_ahead(-60);
     local.mention_earlier(CHANNEL, ANN, "long ago", Duration::from_secs(60 + 150));

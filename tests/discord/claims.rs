@@ -68,7 +68,7 @@ async fn only_people_of_the_channel_mute_its_warnings() {
         local.wait_for("the warning", newest).await.id
     };
     let lane = Lane::Channel(ChannelId::discord(CHANNEL));
-    let is_muted = || bot.home.workspace.state().collision_mutes.is_muted(&lane, mark);
+    let is_muted = || bot.home.workspace.state.collision_mutes.is_muted(&lane, mark);
     let refusal = "Only people who may use me in this channel can do that.";
     // Another channel, and a person who may not use the bot.
     post(OTHER, "00000000").await;

@@ -103,8 +103,8 @@ async fn messages_written_while_the_program_was_down_are_answered_at_the_start()
     let local = LocalDiscord::start().await;
     let home = Home::new().await;
     let old = local.mention(CHANNEL, ANN, "answered before");
-    home.workspace.state().discord.note_seen(ChannelId::discord(CHANNEL), MessageId::discord(old));
-    home.workspace.state().discord.note_seen(ChannelId::discord(THREAD), MessageId::discord(1));
+    home.workspace.state.discord.note_seen(ChannelId::discord(CHANNEL), MessageId::discord(old));
+    home.workspace.state.discord.note_seen(ChannelId::discord(THREAD), MessageId::discord(1));
     local.mention_earlier(THREAD, ANN, "an hour ago", Duration::from_secs(3_600));
     local.mention_earlier(THREAD, ANN, "nine minutes ago", Duration::from_secs(540));
     local.mention(CHANNEL, ANN, "written while down");

@@ -193,7 +193,7 @@ async fn commands_menus_and_suggestions_are_answered_by_a_node_without_a_login()
     let of = async |bot: &Bot| {
         bot.home
             .workspace
-            .state()
+            .state
             .bindings
             .get(&Lane::Channel(ChannelId::discord(OTHER)), "demo")
             .await
@@ -378,7 +378,7 @@ async fn a_node_that_was_killed_before_it_had_caught_up_does_so_when_it_starts_a
     // Imported by the previous process, from a node that did not receive the next message.
     let handled = local.mention(CHANNEL, ANN, "before");
     home.workspace
-        .state()
+        .state
         .discord
         .note_seen(ChannelId::discord(CHANNEL), MessageId::discord(handled));
     local.mention(CHANNEL, ANN, "on the way");

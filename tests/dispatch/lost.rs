@@ -145,7 +145,7 @@ impl Gateway {
     }
 
     fn lost(&self) -> Vec<LostTurn> {
-        self.runtime.block_on(self.workspace.state().lost.all())
+        self.runtime.block_on(self.workspace.state.lost.all())
     }
 
     fn replace(&self, backend: Arc<dyn Backend>) {
@@ -722,7 +722,7 @@ fn a_recovered_turn_sets_the_session_unless_another_turn_has_set_one() {
         );
         gateway.ask("one");
         gateway.answers(1);
-        let bindings = gateway.workspace.state().bindings.clone();
+        let bindings = gateway.workspace.state.bindings.clone();
         let lane = Lane::Channel(ChannelId::discord(7));
         let bound = || gateway.runtime.block_on(bindings.get(&lane, "scripted")).session;
         assert_eq!(bound(), None, "the parser never saw it");

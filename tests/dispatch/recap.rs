@@ -17,7 +17,7 @@ const MOVED: &str =
 async fn files() -> Vec<(String, String)> {
     let folder = tempfile::tempdir().unwrap();
     let workspace = Workspace::open(folder.path()).await.unwrap();
-    let bindings = &workspace.state().bindings;
+    let bindings = &workspace.state.bindings;
     let lanes = [
         Lane::Channel(ChannelId::discord(7)),
         Lane::Channel(ChannelId::discord(8)),
@@ -58,7 +58,7 @@ async fn desk(said: Vec<RecapMessage>, lines: &'static [&'static str]) -> (Desk,
     let desk = Desk::new(launcher, desk_options).await;
     *desk.collected.said.lock().unwrap() = said;
     let workspace = Workspace::open(&desk.folder.path().join("config")).await.unwrap();
-    workspace.import(&files().await).await.unwrap();
+    workspace.state.import(&files().await).await.unwrap();
     (desk, workspace)
 }
 
@@ -76,15 +76,10 @@ fn said() -> Vec<RecapMessage> {
 async fn a_new_session_receives_the_earlier_messages_once_and_people_are_informed() {
     let (desk, workspace) = desk(said(), &["session here", "text ok", "done"]).await;
     assert!(
-        workspace
-            .state()
-            .bindings
-            .get(&Lane::Channel(ChannelId::discord(7)), "scripted")
-            .await
-            .moved
+        workspace.state.bindings.get(&Lane::Channel(ChannelId::discord(7)), "scripted").await.moved
     );
     // Importing the same files again does not change that.
-    workspace.import(&files().await).await.unwrap();
+    workspace.state.import(&files().await).await.unwrap();
     for prompt in ["one", "two"] {
         desk.dispatcher.intake.submit(message(7, prompt)).unwrap();
         desk.dispatcher.turns.idle().await;
@@ -100,13 +95,13 @@ async fn a_new_session_receives_the_earlier_messages_once_and_people_are_informe
         (&[MOVED.to_owned()][..], &[][..])
     );
     let binding =
-        workspace.state().bindings.get(&Lane::Channel(ChannelId::discord(7)), "scripted").await;
+        workspace.state.bindings.get(&Lane::Channel(ChannelId::discord(7)), "scripted").await;
     assert!(!binding.moved && binding.session.is_some_and(|session| session.as_str() == "here"));
     assert_eq!(binding.settings["model"], "opus");
     // Existing state of this node is kept.
-    workspace.import(&files().await).await.unwrap();
+    workspace.state.import(&files().await).await.unwrap();
     let binding =
-        workspace.state().bindings.get(&Lane::Channel(ChannelId::discord(7)), "scripted").await;
+        workspace.state.bindings.get(&Lane::Channel(ChannelId::discord(7)), "scripted").await;
     assert!(!binding.moved && binding.session.is_some());
 }
 
@@ -119,7 +114,7 @@ async fn a_turn_without_a_session_does_not_use_up_the_recap_but_a_reset_does() {
         desk.dispatcher.turns.idle().await;
     }
     let again = Workspace::open(workspace.folder()).await.unwrap();
-    assert!(again.state().bindings.get(&lane, "scripted").await.moved, "it outlives a restart");
+    assert!(again.state.bindings.get(&lane, "scripted").await.moved, "it outlives a restart");
     assert!(desk.dispatcher.conversations.reset(&lane).await.unwrap());
     assert!(!desk.dispatcher.conversations.reset(&lane).await.unwrap());
     desk.dispatcher.intake.submit(message(7, "three")).unwrap();
@@ -132,6 +127,6 @@ async fn a_turn_without_a_session_does_not_use_up_the_recap_but_a_reset_does() {
 #[tokio::test(flavor = "multi_thread")]
 async fn bindings_of_lanes_that_stay_on_their_node_are_not_imported() {
     let (_desk, workspace) = desk(vec![], &[]).await;
-    assert!(!workspace.state().bindings.has_lane(&Lane::Hook("startup".to_owned())).await);
-    assert!(!workspace.state().bindings.has_lane(&Lane::Channel(ChannelId::discord(8))).await);
+    assert!(!workspace.state.bindings.has_lane(&Lane::Hook("startup".to_owned())).await);
+    assert!(!workspace.state.bindings.has_lane(&Lane::Channel(ChannelId::discord(8))).await);
 }

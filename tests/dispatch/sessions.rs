@@ -52,7 +52,7 @@ async fn sharing(
     let limits = QueueLimits { max_concurrent: 5, max_depth: 100, busy_policy: BusyPolicy::Reject };
     let parts: DispatcherDeps =
         parts(folder.path(), "lasting", backends, launcher, &collected, limits).await;
-    let bindings = parts.workspace.state().bindings.clone();
+    let bindings = parts.workspace.state.bindings.clone();
     Desk { dispatcher: Dispatcher::new(parts), collected, opened, bindings, folder }
 }
 

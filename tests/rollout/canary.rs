@@ -127,7 +127,7 @@ async fn left(folder: &TempDir, state: RolloutState) {
     let workspace =
         aetheel_store::workspace::Workspace::open(&folder.path().join("config")).await.unwrap();
     let note = RolloutNote { state, ..RolloutNote::new("scripted", &"b".repeat(64)) };
-    workspace.state().rollouts.save(note).await.unwrap();
+    workspace.state.rollouts.save(note).await.unwrap();
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use aetheel_model::agent::Exit;
-use aetheel_store::workspace::{Deliveries, WebhookFile};
+use aetheel_store::workspace::{Deliveries, WebhookFile, Workspace};
 use aetheel_web::webhooks::{
     Definitions, WebhookDeps as Calls, WebhookListener, WebhookSecrets, WebhookServer,
 };
@@ -100,7 +100,8 @@ async fn serve(desk: &Desk) -> WebhookServer {
 
 async fn serve_with(desk: &Desk, secrets: WebhookSecrets) -> WebhookServer {
     let config = desk.folder.path().join("config");
-    let deliveries = Deliveries::open(&config).await.unwrap();
+    let workspace = Workspace::open(&config).await.unwrap();
+    let deliveries = Deliveries::open(workspace.folder()).await.unwrap();
     let definitions = Definitions::new(WebhookFile::new(&config), secrets);
     let bound = WebhookListener::take("127.0.0.1:0".parse().unwrap()).await.unwrap();
     bound.serve(Calls { definitions, intake: desk.dispatcher.intake.clone(), deliveries })

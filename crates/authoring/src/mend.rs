@@ -62,7 +62,7 @@ pub(crate) async fn run(settings: OperatorSettings, options: MendOptions) -> u8 
         cases: options.cases.clone(),
         recordings: config.recordings_dir.clone(),
         lost: match options.recordings.is_empty() {
-            true => workspace.state().lost.all().await,
+            true => workspace.state.lost.all().await,
             false => Vec::new(),
         },
         named: options.recordings.clone(),

@@ -29,7 +29,7 @@ pub(crate) fn open(shared: &Arc<Shared>, event: Event, saving: Option<PendingSav
 
 /// Saves the agent and the model that a person chose for a thread.
 async fn bind(shared: &Shared, lane: &Lane, choice: &PromptChoice) -> Result<(), BindingsError> {
-    let bindings = &shared.deps.workspace.state().bindings;
+    let bindings = &shared.deps.workspace.state.bindings;
     if let Some(backend) = &choice.backend {
         bindings.set_backend(lane, backend).await?;
     }

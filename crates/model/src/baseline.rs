@@ -250,11 +250,7 @@ fn version(backend: &str, agent_version: Option<&str>) -> Option<Version> {
 
 /// Removes all but the most recently used versions of a backend's agent. `last` returns when the
 /// last turn of a version ended.
-pub fn drop_oldest<T>(
-    all: &mut BTreeMap<Version, T>,
-    backend: &str,
-    last: impl Fn(&T) -> Timestamp,
-) {
+pub fn drop_oldest<T>(all: &mut BTreeMap<Version, T>, backend: &str, last: fn(&T) -> Timestamp) {
     let mut versions: Vec<(Timestamp, Version)> = all
         .iter()
         .filter(|(version, _)| version.backend == backend)

@@ -96,7 +96,7 @@ impl MendingParts {
 
     /// Saves an attempt. An error is logged.
     pub(super) async fn save(&self, note: MendingNote) {
-        if let Err(error) = self.workspace.state().mending.save(note).await {
+        if let Err(error) = self.workspace.state.mending.save(note).await {
             tracing::error!(error = %with_causes(&error), "cannot save state/mending.md");
         }
     }
@@ -159,7 +159,7 @@ impl MendingParts {
         let path = self.component_file(backend, serving).await.ok_or(AttemptError::NoFile)?;
         let (found, opened) = engine.open(&path).await?;
         let serving: Arc<dyn Backend> = Arc::new(opened);
-        let mut lost = self.workspace.state().lost.all().await;
+        let mut lost = self.workspace.state.lost.all().await;
         lost.retain(|turn| self.agents.component_of(&turn.backend) == backend);
         let places = EvidencePlaces {
             cases: evidence::usual_cases(

@@ -73,7 +73,7 @@ impl MendingDesk {
     }
 
     fn notes(&self) -> &StateFile<MendingNote> {
-        &self.parts.workspace.state().mending
+        &self.parts.workspace.state.mending
     }
 
     /// Mends and announces until the program ends.
@@ -114,7 +114,7 @@ impl MendingDesk {
     /// Returns a backend that lost replies and that nobody tried to mend since it has this version.
     async fn next(&self) -> Option<String> {
         let notes = self.notes().read().await;
-        let lost = self.parts.workspace.state().lost.all().await;
+        let lost = self.parts.workspace.state.lost.all().await;
         lost.into_iter().filter(|turn| turn.state == LostState::Lost).find_map(|turn| {
             let backend = self.parts.agents.component_of(&turn.backend);
             let tried = |note: &MendingNote| {

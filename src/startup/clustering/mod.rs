@@ -27,7 +27,7 @@ use aetheel_runtime::ordinary::read_ordinary;
 use aetheel_runtime::supervisor;
 use aetheel_settings::{Config, HolderMode};
 use aetheel_store::disk::replace;
-use aetheel_store::workspace::{BindingsError, FileError, Journal, Lock, Workspace, is_label};
+use aetheel_store::workspace::{FileError, Journal, Lock, Workspace, is_label};
 
 /// State file with the machine's identity, because two machines may have the same name by mistake.
 const IDENTITY: &str = "node.md";
@@ -248,8 +248,8 @@ async fn forget_moved_lanes(
     workspace: &Workspace,
     journal: &Journal,
 ) -> Result<(), StartRefusal> {
-    let notes = &workspace.state().discord;
-    let mut known: BTreeSet<Lane> = workspace.state().lanes().await.into_iter().collect();
+    let notes = &workspace.state.discord;
+    let mut known: BTreeSet<Lane> = workspace.state.lanes().await.into_iter().collect();
     known.extend(journal.open_events().into_iter().map(|entry| entry.event.lane));
     known.extend(journal.newer_lanes());
     known.extend(notes.seen().await.into_keys().map(Lane::Channel));
@@ -287,11 +287,8 @@ async fn forget_moved_lanes(
     notes.save().await.map_err(|error| failed(&error))?;
     let theirs = Arc::clone(&gone);
     let given =
-        workspace.state().forget_lanes(Arc::new(move |lane: &Lane| theirs.contains(lane))).await;
-    given.map_err(|error| match error {
-        BindingsError::File(error) => failed(&error),
-        error => StartRefusal::because(exit::SOFTWARE, with_causes(&error)),
-    })?;
+        workspace.state.forget_lanes(Arc::new(move |lane: &Lane| theirs.contains(lane))).await;
+    given.map_err(|error| failed(&error))?;
     if !journal.forget_lanes(|lane| gone.contains(lane)).await {
         let why = "CLUSTER_URL: the journal cannot be written; this node starts again".to_owned();
         return Err(StartRefusal::because(exit::TEMPORARY, why));
@@ -302,8 +299,8 @@ async fn forget_moved_lanes(
 /// Returns the lanes that this machine has data of, as roots. Leaves out the lanes of hooks and of
 /// the console, which never move.
 async fn local_lanes(workspace: &Workspace) -> Vec<String> {
-    let lanes = workspace.state().bindings.lanes().await;
-    let channels = workspace.state().discord.seen().await.into_keys().map(Lane::Channel);
+    let lanes = workspace.state.bindings.lanes().await;
+    let channels = workspace.state.discord.seen().await.into_keys().map(Lane::Channel);
     let travels = |lane: &Lane| !matches!(lane, Lane::Hook(_) | Lane::Console);
     let all: BTreeSet<String> =
         lanes.into_iter().chain(channels).filter(travels).map(|lane| lane.to_string()).collect();

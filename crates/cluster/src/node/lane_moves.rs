@@ -233,7 +233,7 @@ impl LaneMover {
                 Err(error) => return failed(error.to_string()),
             }
         }
-        if let Err(error) = self.workspace.state().import(&handover.files).await {
+        if let Err(error) = self.workspace.state.import(&handover.files).await {
             return failed(error.to_string());
         }
         // The state files lack the messages that the other node accepted just before it died.
@@ -318,7 +318,7 @@ impl LaneMover {
     /// Returns the journal lines and the state files of a lane, for another node.
     async fn export(&self, row: &LaneRow) -> (String, Vec<(String, String)>) {
         let theirs = filter_of(row);
-        let mut files = self.workspace.state().export_lanes(Arc::clone(&theirs)).await;
+        let mut files = self.workspace.state.export_lanes(Arc::clone(&theirs)).await;
         let notes = self.chat.export_channels(&|id| row.has(&Lane::Channel(id))).await;
         files.push((CHAT_FILE.to_owned(), notes));
         (self.transfer.export_lanes(&*theirs), files)
@@ -331,7 +331,7 @@ impl LaneMover {
             tracing::warn!(error = %with_causes(&error), lane, "cannot remove the notes of a moved channel from the state files");
         }
         self.transfer.forget_lanes(&*theirs).await;
-        if let Err(error) = self.workspace.state().forget_lanes(theirs).await {
+        if let Err(error) = self.workspace.state.forget_lanes(theirs).await {
             tracing::warn!(error = %with_causes(&error), lane, "cannot remove the lines of a moved channel from the state files");
         }
     }

@@ -29,7 +29,7 @@ pub enum LocalStateError {
     },
     /// The data of lanes that another node has cannot be removed.
     #[error("cannot remove moved channels")]
-    MovedLanes(#[source] FileError),
+    MovedLanes(#[from] FileError),
     /// Other nodes, given by their names, still have data, so the journal cannot be exported.
     #[error(
         "other nodes still have data of the bot: {}; drain them (`aetheel drain NODE`), stop them, and wait until their leases have ended",

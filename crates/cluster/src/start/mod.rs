@@ -140,8 +140,8 @@ impl LocalState {
     /// ended before it could remove the data, or the other node took over from it.
     async fn forget_moved_lanes(&self, journal: &Journal) -> Result<(), LocalStateError> {
         let (cluster, workspace) = (&self.cluster, &self.workspace);
-        let notes = &workspace.state().discord;
-        let mut known: BTreeSet<Lane> = workspace.state().lanes().await.into_iter().collect();
+        let notes = &workspace.state.discord;
+        let mut known: BTreeSet<Lane> = workspace.state.lanes().await.into_iter().collect();
         known.extend(journal.open_events().into_iter().map(|entry| entry.event.lane));
         known.extend(journal.newer_lanes());
         known.extend(notes.seen().await.into_keys().map(Lane::Channel));
@@ -174,13 +174,9 @@ impl LocalState {
                 notes.close_question(question);
             }
         }
-        notes.save().await.map_err(LocalStateError::MovedLanes)?;
+        notes.save().await?;
         let moved = Arc::clone(&gone);
-        workspace
-            .state()
-            .forget_lanes(Arc::new(move |lane: &Lane| moved.contains(lane)))
-            .await
-            .map_err(LocalStateError::MovedLanes)?;
+        workspace.state.forget_lanes(Arc::new(move |lane: &Lane| moved.contains(lane))).await?;
         if !journal.forget_lanes(|lane| gone.contains(lane)).await {
             return Err(LocalStateError::JournalLost);
         }
@@ -191,8 +187,8 @@ impl LocalState {
 /// Returns the lanes that this machine has data of, as roots. Leaves out the lanes of hooks and of
 /// the console, which never move.
 async fn local_lanes(workspace: &Workspace) -> Vec<String> {
-    let lanes = workspace.state().bindings.lanes().await;
-    let channels = workspace.state().discord.seen().await.into_keys().map(Lane::Channel);
+    let lanes = workspace.state.bindings.lanes().await;
+    let channels = workspace.state.discord.seen().await.into_keys().map(Lane::Channel);
     let travels = |lane: &Lane| !matches!(lane, Lane::Hook(_) | Lane::Console);
     let all: BTreeSet<String> =
         lanes.into_iter().chain(channels).filter(travels).map(|lane| lane.to_string()).collect();

@@ -59,7 +59,7 @@ pub(crate) struct BudgetMonitor {
 impl BudgetMonitor {
     pub(crate) fn new(deps: Arc<DispatcherDeps>) -> Arc<Self> {
         let mut ledger = BudgetLedger::new(deps.choices.time_zone.clone());
-        let grants = deps.workspace.state().budgets.all();
+        let grants = deps.workspace.state.budgets.all();
         let asked = grants.iter().filter_map(offers::asked_mark).collect();
         grants.into_iter().for_each(|grant| ledger.set_grant(grant));
         Arc::new(Self {
@@ -217,7 +217,7 @@ impl BudgetMonitor {
     }
 
     async fn save_here(&self, grant: BudgetGrant) -> bool {
-        if let Err(error) = self.deps.workspace.state().budgets.try_save(grant.clone()).await {
+        if let Err(error) = self.deps.workspace.state.budgets.try_save(grant.clone()).await {
             tracing::error!(account = %grant.account, error = %with_causes(&error), "cannot save state/budgets.md; hint: make CONFIG_DIR/state writable");
             return false;
         }

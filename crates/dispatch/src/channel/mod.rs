@@ -76,7 +76,7 @@ impl ChannelContext {
         lane: &Lane,
     ) -> (String, LaneSettings, Option<String>) {
         let (channels, bindings) =
-            (self.deps.workspace.channels().await, &self.deps.workspace.state().bindings);
+            (self.deps.workspace.channels().await, &self.deps.workspace.state.bindings);
         let own = channels.of(lane);
         let parent = self.parents.of(lane);
         let above = parent.as_ref().map(|parent| channels.of(parent));
@@ -102,7 +102,7 @@ impl ChannelContext {
 
     /// Returns people's choices for a lane and a backend.
     pub(crate) async fn chosen(&self, lane: &Lane, backend: &str) -> BTreeMap<String, String> {
-        let bindings = &self.deps.workspace.state().bindings;
+        let bindings = &self.deps.workspace.state.bindings;
         let mut own = bindings.get(lane, backend).await.settings;
         if let Some(parent) = self.parents.of(lane) {
             let mut above = bindings.get(&parent, backend).await.settings;
@@ -160,7 +160,7 @@ impl ChannelContext {
         if binding.settings.get(DIRECTORY) == directory {
             return Ok(());
         }
-        let bindings = &self.deps.workspace.state().bindings;
+        let bindings = &self.deps.workspace.state.bindings;
         bindings.set_setting(lane, backend, DIRECTORY, directory.cloned()).await
     }
 

@@ -118,8 +118,8 @@ impl ChannelContext {
         settings: &LaneSettings,
         name: &str,
     ) -> SettingOption {
-        let chosen = self.deps.workspace.state().bindings.active_backend(lane).await.as_deref()
-            == Some(name);
+        let chosen =
+            self.deps.workspace.state.bindings.active_backend(lane).await.as_deref() == Some(name);
         SettingOption {
             setting: Setting::Backend,
             current: Some(name.to_owned()),

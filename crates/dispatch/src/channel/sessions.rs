@@ -89,17 +89,11 @@ impl Conversations {
             return found;
         }
         let elsewhere = shared.channels.non_default_directory(&directory);
-        let current = shared.deps.workspace.state().bindings.get(lane, &name).await.session;
+        let state = &shared.deps.workspace.state;
+        let current = state.bindings.get(lane, &name).await.session;
         // An agent finds a session only in the directory where it was created.
-        let past = shared
-            .deps
-            .workspace
-            .state()
-            .history
-            .of(lane, &name)
-            .await
-            .into_iter()
-            .filter(|past| past.directory == elsewhere);
+        let past = state.history.of(lane, &name).await.into_iter();
+        let past = past.filter(|past| past.directory == elsewhere);
         found.all.extend(past.map(|past| Conversation {
             current: current.as_ref() == Some(&past.session),
             title: past.title,
@@ -110,12 +104,8 @@ impl Conversations {
         if owner {
             let mut known: HashSet<SessionId> =
                 found.all.iter().map(|known| known.id.clone()).collect();
-            known.extend(
-                shared.deps.workspace.state().bindings.sessions_of_other_lanes(lane, &name).await,
-            );
-            known.extend(
-                shared.deps.workspace.state().history.sessions_of_other_lanes(lane, &name).await,
-            );
+            known.extend(state.bindings.sessions_of_other_lanes(lane, &name).await);
+            known.extend(state.history.sessions_of_other_lanes(lane, &name).await);
             let listed = shared.listings.ask(&backend, ListingKind::Sessions, wait).await;
             let channels = &shared.channels;
             let foreign =
@@ -187,8 +177,7 @@ impl Conversations {
         let directory = self.shared.channels.directory_of(&settings).await?;
         let (workspace, elsewhere) =
             (&self.shared.deps.workspace, self.shared.channels.non_default_directory(&directory));
-        workspace
-            .state().bindings
+        workspace.state.bindings
             .resume(lane, &name, (chosen.id.clone(), fork), (DIRECTORY, elsewhere.clone()))
             .await
             .map_err(|error| {
@@ -229,7 +218,7 @@ impl Conversations {
         if self.shared.lanes.is_busy(lane) {
             return Err(LaneRequestError::Busy);
         }
-        let bindings = &self.shared.deps.workspace.state().bindings;
+        let bindings = &self.shared.deps.workspace.state.bindings;
         let binding = bindings.get(lane, &name).await;
         let Some(session) = binding.session else {
             return Err(LaneRequestError::NoConversation);
@@ -278,7 +267,7 @@ impl Conversations {
     /// # Errors
     /// [`LaneRequestError::NotForgotten`] if the file cannot be written.
     pub async fn reset(&self, lane: &Lane) -> Result<bool, LaneRequestError> {
-        let had = self.shared.deps.workspace.state().bindings.reset(lane).await.map_err(|error| {
+        let had = self.shared.deps.workspace.state.bindings.reset(lane).await.map_err(|error| {
             tracing::error!(%lane, error = %with_causes(&error), "cannot forget the conversation");
             LaneRequestError::NotForgotten
         })?;
@@ -355,15 +344,8 @@ impl ChannelContext {
         before: &SessionId,
         session: SessionId,
     ) {
-        let known = self
-            .deps
-            .workspace
-            .state()
-            .history
-            .of(lane, backend)
-            .await
-            .into_iter()
-            .find(|past| past.session == *before);
+        let mut past = self.deps.workspace.state.history.of(lane, backend).await.into_iter();
+        let known = past.find(|past| past.session == *before);
         if let Some(past) = known {
             self.note(PastConversation { session, ..past }, Some(before.clone())).await;
         }
@@ -372,16 +354,15 @@ impl ChannelContext {
     /// Forgets a conversation that the agent does not know any more.
     pub(crate) async fn forget_session(&self, lane: &Lane, backend: &str, session: &str) {
         let Ok(session) = SessionId::new(session) else { return };
-        if let Err(error) =
-            self.deps.workspace.state().history.forget(lane, backend, &session).await
-        {
+        let history = &self.deps.workspace.state.history;
+        if let Err(error) = history.forget(lane, backend, &session).await {
             tracing::warn!(%lane, error = %with_causes(&error), "cannot forget a conversation that is lost; `/sessions` still lists it");
         }
     }
 
     async fn note(&self, past: PastConversation, before: Option<SessionId>) {
         let lane = past.lane.clone();
-        if let Err(error) = self.deps.workspace.state().history.note(past, before.as_ref()).await {
+        if let Err(error) = self.deps.workspace.state.history.note(past, before.as_ref()).await {
             tracing::warn!(%lane, error = %with_causes(&error), "cannot save the conversation; `/sessions` will not list it");
         }
     }

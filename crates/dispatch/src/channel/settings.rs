@@ -49,7 +49,7 @@ impl Settings {
         let workspace = &self.shared.deps.workspace;
         self.shared.lanes.is_busy(lane)
             || workspace.channels().await.lanes().any(|(known, _)| known == lane)
-            || workspace.state().bindings.has_lane(lane).await
+            || workspace.state.bindings.has_lane(lane).await
     }
 
     /// Returns whether the bot reads all messages of a channel and its threads, because of
@@ -81,10 +81,8 @@ impl Settings {
         if let Some(reason) = backends.unavailable(name).await {
             return Err(LaneRequestError::Unavailable { name: name.to_owned(), reason });
         }
-        storage_result(
-            lane,
-            self.shared.deps.workspace.state().bindings.set_backend(lane, name).await,
-        )
+        let bindings = &self.shared.deps.workspace.state.bindings;
+        storage_result(lane, bindings.set_backend(lane, name).await)
     }
 
     /// Returns the models to choose from in a lane: those in the descriptor, and those that the
@@ -169,12 +167,10 @@ impl Settings {
         setting: Setting,
         value: Option<&str>,
     ) -> Result<String, LaneRequestError> {
+        let bindings = &self.shared.deps.workspace.state.bindings;
         if let (Setting::Backend, Some(name)) = (setting, value) {
             match name {
-                UNSET => storage_result(
-                    lane,
-                    self.shared.deps.workspace.state().bindings.unset_backend(lane).await,
-                )?,
+                UNSET => storage_result(lane, bindings.unset_backend(lane).await)?,
                 name => self.choose_backend(lane, name).await?,
             }
             let name = self.backend_of(lane).await;
@@ -188,7 +184,6 @@ impl Settings {
             return Err(LaneRequestError::NoBackend { name, offered });
         };
         let descriptor = backend.descriptor();
-        let bindings = &self.shared.deps.workspace.state().bindings;
         let now = effective_settings(
             &self.shared.deps.choices,
             &settings,

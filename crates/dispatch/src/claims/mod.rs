@@ -312,7 +312,7 @@ impl ClaimDesk {
     /// Returns all claims of this machine.
     #[must_use]
     pub fn all(&self) -> Vec<Claim> {
-        self.shared.deps.workspace.state().claims.valid(self.shared.now()).all().to_vec()
+        self.shared.deps.workspace.state.claims.valid(self.shared.now()).all().to_vec()
     }
 
     /// Returns the claims of all machines, those of this one first.
@@ -350,7 +350,7 @@ impl ClaimDesk {
         now: Timestamp,
         change: impl FnOnce(&mut Claims) -> Result<T, ClaimRefusal> + Send + 'static,
     ) -> Result<T, ClaimError> {
-        let notes = &self.shared.deps.workspace.state().claims;
+        let notes = &self.shared.deps.workspace.state.claims;
         let changed = notes.change_valid(now, change).await;
         news::send_claims(&self.shared, false);
         changed.map_err(|error| match error {

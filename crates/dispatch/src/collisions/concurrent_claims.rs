@@ -15,7 +15,7 @@ use aetheel_model::plain::with_causes;
 /// notifies their lanes.
 pub(super) async fn settle(shared: &Arc<Shared>) {
     let (others, now) = (shared.neighbours.shared(), shared.now());
-    let notes = &shared.deps.workspace.state().claims;
+    let notes = &shared.deps.workspace.state.claims;
     if others.is_empty() || notes.valid(now).yield_to(&others).is_empty() {
         return;
     }

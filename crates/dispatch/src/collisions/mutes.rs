@@ -40,7 +40,7 @@ impl WarningMutes {
 
     /// Returns lines about the muted warnings of a lane, for `/status`.
     pub(crate) fn status(&self, lane: &Lane) -> Vec<String> {
-        let mut mutes = self.shared.deps.workspace.state().collision_mutes.all();
+        let mut mutes = self.shared.deps.workspace.state.collision_mutes.all();
         mutes.retain(|mute| mute.lane == *lane);
         if let Some(all) = mutes.iter().find(|mute| mute.mark.is_none()) {
             return vec![format!("all warnings about files, by {}", all.by)];
@@ -78,7 +78,7 @@ impl WarningMutes {
             mark: mark.map(str::to_owned),
             by: self.shared.deps.redactor.redact(short_line(name, MAX_NAME)),
         };
-        Some(match self.shared.deps.workspace.state().collision_mutes.mute(mute).await {
+        Some(match self.shared.deps.workspace.state.collision_mutes.mute(mute).await {
             Ok(()) => {
                 tracing::info!(%lane, ?person, everything, "a person muted warnings about files");
                 Ok(OfferEffect::Decided(match everything {

@@ -199,7 +199,7 @@ impl NeighbourClaims {
 
 /// Returns the claims of this machine and of the others.
 pub(crate) fn all_claims(shared: &Shared, now: Timestamp) -> Claims {
-    let own = shared.deps.workspace.state().claims.valid(now);
+    let own = shared.deps.workspace.state.claims.valid(now);
     Claims::new(own.all().iter().cloned().chain(shared.neighbours.shared()), now)
 }
 
@@ -217,7 +217,7 @@ pub(super) fn send(shared: &Shared, mut news: FileNews) {
 
 /// Sends all claims of this machine to the others. `asks` is whether theirs are needed.
 pub(crate) fn send_claims(shared: &Shared, asks: bool) {
-    let own = shared.deps.workspace.state().claims.valid(shared.now());
+    let own = shared.deps.workspace.state.claims.valid(shared.now());
     let claims: Vec<SharedClaim> = own.all().iter().map(SharedClaim::of).collect();
     let sent = shared.neighbours.sent.swap(!claims.is_empty(), Ordering::Relaxed);
     if asks || sent || !claims.is_empty() {
@@ -237,7 +237,7 @@ pub(super) async fn release(shared: &Shared, releases: Vec<ClaimRelease>) {
         if id == ALL_CLAIMS {
             continue;
         }
-        let (notes, claim) = (&shared.deps.workspace.state().claims, id.clone());
+        let (notes, claim) = (&shared.deps.workspace.state.claims, id.clone());
         let change = move |claims: &mut Claims| claims.release(&claim, &lane, is_owner);
         match notes.change_valid(shared.now(), change).await {
             Ok(_) => tracing::info!(claim = id, "reserved files were released on another machine"),

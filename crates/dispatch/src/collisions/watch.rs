@@ -325,7 +325,7 @@ async fn warn_lane(
     if channel.is_none() && *lane != Lane::Console {
         return;
     }
-    let muted = &shared.deps.workspace.state().collision_mutes;
+    let muted = &shared.deps.workspace.state.collision_mutes;
     places.retain(|place| !muted.is_muted(lane, &place.mark()));
     if places.is_empty() {
         return;

@@ -38,11 +38,10 @@ impl DriftMonitor {
         self.tasks.spawn(async move {
             // Concurrent calls leave the latest baseline.
             let update = move |saved: &mut BTreeMap<Version, SavedBaseline>| {
-                if let Some(baseline) = baselines.current(&version) {
-                    saved.insert(version.clone(), SavedBaseline(version, baseline));
-                }
+                let current = baselines.current(&version);
+                saved.extend(current.map(|it| (version.clone(), SavedBaseline(version, it))));
             };
-            if let Err(error) = workspace.state().baselines.change(update).await {
+            if let Err(error) = workspace.state.baselines.change(update).await {
                 tracing::warn!(error = %with_causes(&error), "cannot save state/baselines.md; after a restart it is learned again");
             }
         });

@@ -33,7 +33,7 @@ use aetheel_model::baseline::UNKNOWN_VERSION;
 use aetheel_model::plain::with_causes;
 use aetheel_recording::{Ending, Generation};
 use aetheel_runtime::figures;
-use aetheel_store::workspace::{DriftKey, SavedBaseline};
+use aetheel_store::workspace::DriftKey;
 use aetheel_turn::{TurnResult, UnknownOutput};
 
 /// New kinds of output within this time share one notice.
@@ -77,11 +77,10 @@ impl DriftMonitor {
                 .unwrap_or_else(|| Quota::per_hour(NOTICE_LIMIT))
                 .allow_burst(NOTICE_LIMIT),
         );
-        let baselines = parts.workspace.state().baselines.all().into_iter();
-        let baselines = baselines.map(|SavedBaseline(version, baseline)| (version, baseline));
-        parts.host.agents.baselines().restore(baselines);
+        let saved = parts.workspace.state.baselines.all().into_iter();
+        parts.host.agents.baselines().restore(saved.map(|saved| (saved.0, saved.1)));
         let state = DriftState {
-            unknown: UnknownOutputs::new(parts.workspace.state().drift.all()),
+            unknown: UnknownOutputs::new(parts.workspace.state.drift.all()),
             trials: GenerationTrials::default(),
             first_seen: Vec::new(),
             further: 0,
@@ -234,7 +233,7 @@ impl DriftMonitor {
             }
         };
         // Concurrently, so that neither a slow disk nor a slow network delays the other.
-        let file = &self.deps.workspace.state().drift;
+        let file = &self.deps.workspace.state.drift;
         let saved = tokio::join!(file.save_all(changes), notify).0;
         match saved {
             Ok(()) => self.state.lock().unknown.merge_saved(file.all()),

@@ -40,7 +40,7 @@ impl LaterTurns {
     /// Returns the turns that agents asked for in all lanes of this machine, the next one first.
     #[must_use]
     pub fn all(&self) -> Vec<AgentSchedule> {
-        let mut open = self.shared.deps.workspace.state().agent_schedules.all();
+        let mut open = self.shared.deps.workspace.state.agent_schedules.all();
         open.retain(|entry| entry.next.is_some());
         open.sort_by_key(|entry| entry.next);
         open
@@ -59,7 +59,7 @@ impl LaterTurns {
     /// Submits the turns that are due. Returns the time until the next call.
     pub async fn submit_due(&self, now: Timestamp) -> Duration {
         let mut rest = MAX_REST;
-        for entry in self.shared.deps.workspace.state().agent_schedules.read().await {
+        for entry in self.shared.deps.workspace.state.agent_schedules.read().await {
             match entry.next {
                 Some(next) if next <= now => self.submit(&entry, next, now).await,
                 Some(next) => rest = rest.min(next.duration_since(now)),
@@ -110,7 +110,7 @@ impl LaterTurns {
     }
 
     async fn set_next(&self, id: &str, next: Option<Timestamp>, now: Timestamp) {
-        let notes = &self.shared.deps.workspace.state().agent_schedules;
+        let notes = &self.shared.deps.workspace.state.agent_schedules;
         if let Err(error) = notes.set_next(id.to_owned(), next, now).await {
             tracing::error!(id, error = %with_causes(&error), "cannot save state/agent-schedules.md");
         }

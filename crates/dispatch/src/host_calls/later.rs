@@ -80,7 +80,7 @@ pub(super) async fn sleep(
     let entry = entry(shared, pending, AgentCause::Sleep, (at, at + MAX_LATE), &request.text)?;
     let entry = AgentSchedule { naps: naps + 1, ..entry };
     let sleeps = |known: &AgentSchedule| known.lane == entry.lane && is_open_sleep(known);
-    if shared.deps.workspace.state().agent_schedules.all().iter().any(sleeps) {
+    if shared.deps.workspace.state.agent_schedules.all().iter().any(sleeps) {
         return Err(HostCallError::SleepsAlready);
     }
     save(shared, entry.clone()).await?;
@@ -214,7 +214,7 @@ fn time(
 /// Returns the entry that the call has saved before.
 fn known(shared: &Shared, pending: &PendingCall) -> Option<AgentSchedule> {
     let id = id(pending);
-    shared.deps.workspace.state().agent_schedules.all().into_iter().find(|entry| entry.id == id)
+    shared.deps.workspace.state.agent_schedules.all().into_iter().find(|entry| entry.id == id)
 }
 
 fn id(pending: &PendingCall) -> String {
@@ -261,7 +261,7 @@ async fn save(shared: &Shared, entry: AgentSchedule) -> Result<(), HostCallError
             known.filter(|known| known.lane == lane && known.next.is_some()).collect();
         open.len() < MAX_OPEN && !(sleeps && open.into_iter().any(is_open_sleep))
     };
-    let notes = &shared.deps.workspace.state().agent_schedules;
+    let notes = &shared.deps.workspace.state.agent_schedules;
     match notes.add(entry, shared.now(), fits).await {
         Ok(true) => {
             let next = next.map(|next| next.to_string());

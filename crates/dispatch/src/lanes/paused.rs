@@ -85,7 +85,7 @@ pub(crate) async fn lane_pause(shared: &Shared, lane: &Lane) -> Option<LanePause
         return Some(LanePause::Backend(backend));
     }
     // Few lanes have a note, and the settings need files.
-    shared.deps.workspace.state().limits.get(lane)?;
+    shared.deps.workspace.state.limits.get(lane)?;
     let model = shared.channels.in_force(lane, &settings, descriptor).await.model;
     let note = shared.limits.in_force(lane, &name, model.as_deref(), shared.now())?;
     Some(LanePause::Limit(backend, note))

@@ -131,7 +131,7 @@ impl WaitChoices {
         if !is_admitted {
             return Some(Err(OfferRefusal::NotAdmitted));
         }
-        let (notes, now) = (self.shared.deps.workspace.state().limits.all(), self.shared.now());
+        let (notes, now) = (self.shared.deps.workspace.state.limits.all(), self.shared.now());
         let Some(note) = notes.into_iter().find(|note| note.turn == turn && note.until > now)
         else {
             return Some(Err(OfferRefusal::Gone));

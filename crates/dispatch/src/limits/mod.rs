@@ -62,7 +62,7 @@ impl UsageLimits {
 
     /// Returns whether the agent of a backend reached a limit in any lane that has not ended.
     pub(crate) fn is_limited(&self, backend: &str, now: Timestamp) -> bool {
-        let notes = self.deps.workspace.state().limits.all();
+        let notes = self.deps.workspace.state.limits.all();
         self.limited.lock().get(backend).is_some_and(|until| *until > now)
             || notes.iter().any(|note| note.backend == backend && note.until > now)
     }
@@ -81,7 +81,7 @@ impl UsageLimits {
         if !self.deps.choices.waits_for_limits {
             return None;
         }
-        let before = self.deps.workspace.state().limits.get(lane);
+        let before = self.deps.workspace.state.limits.get(lane);
         let before = before.filter(|note| note.backend == backend && note.model == model);
         let attempt = before.map_or(1, |note| note.attempt + u32::from(note.turn != turn));
         if attempt > MAX_ATTEMPTS {
@@ -99,7 +99,7 @@ impl UsageLimits {
             allowance: reached.allowance.map(|name| self.deps.redactor.redact(name)),
         };
         tracing::warn!(%lane, backend, attempt, until = %note.until, allowance = note.allowance, "the agent reached a usage limit; the lane waits");
-        if let Err(error) = self.deps.workspace.state().limits.save(note.clone()).await {
+        if let Err(error) = self.deps.workspace.state.limits.save(note.clone()).await {
             tracing::error!(%lane, error = %with_causes(&error), "cannot save state/limits.md; after a restart the lane tries again at once");
         }
         Some(note)
@@ -113,14 +113,14 @@ impl UsageLimits {
         model: Option<&str>,
         now: Timestamp,
     ) -> Option<LimitNote> {
-        self.deps.workspace.state().limits.get(lane).filter(|note| {
+        self.deps.workspace.state.limits.get(lane).filter(|note| {
             note.until > now && note.backend == backend && note.model.as_deref() == model
         })
     }
 
     /// Ends the wait of a lane, because a turn succeeded or people stopped the lane.
     pub(crate) async fn forget(&self, lane: &Lane) {
-        let notes = &self.deps.workspace.state().limits;
+        let notes = &self.deps.workspace.state.limits;
         if notes.get(lane).is_none() {
             return;
         }

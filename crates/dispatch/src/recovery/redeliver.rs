@@ -354,8 +354,8 @@ impl Redelivery {
     ) {
         let Some(ready) = &read.session else { return };
         let Ok(session) = SessionId::new(&ready.native_id) else { return };
-        let (bindings, backend) =
-            (&self.shared.deps.workspace.state().bindings, lost.backend.as_str());
+        let state = &self.shared.deps.workspace.state;
+        let (bindings, backend) = (&state.bindings, lost.backend.as_str());
         let (known, channels) = (&self.shared.lost_replies, &self.shared.channels);
         let binding = bindings.get(&lost.lane, backend).await;
         let now = binding.session.as_ref().map(SessionId::as_str);

@@ -47,7 +47,7 @@ impl LostReplies {
 
     /// Returns the notes in the file.
     pub(crate) fn notes(&self) -> &LostTurns {
-        &self.deps.workspace.state().lost
+        &self.deps.workspace.state.lost
     }
 
     /// Keeps the recording of a turn whose answer could not be read, or whose silence is

@@ -95,7 +95,7 @@ impl RolloutMonitor {
     pub(super) fn new(deps: Arc<DispatcherDeps>) -> (Arc<Self>, WaitingTurns) {
         let (served, served_turns) = mpsc::unbounded_channel();
         let (beside, turns_beside) = mpsc::channel(MAX_WAITING_COMPARISONS);
-        let saved = deps.workspace.state().rollouts.all();
+        let saved = deps.workspace.state.rollouts.all();
         let notes = saved.into_iter().map(|note| (note.backend.clone(), note)).collect();
         let monitor = Self {
             deps,
@@ -249,7 +249,7 @@ impl RolloutMonitor {
         let (backend, digest) = component(pair);
         let note = self.notes.lock().get(backend).filter(|note| note.digest == digest).cloned();
         let Some(note) = note else { return };
-        if let Err(error) = self.deps.workspace.state().rollouts.save(note).await {
+        if let Err(error) = self.deps.workspace.state.rollouts.save(note).await {
             tracing::error!(
                 error = %with_causes(&error),
                 "cannot save state/rollouts.md; after a restart the rollout begins again"
@@ -265,7 +265,7 @@ impl RolloutMonitor {
         if end == RolloutEnd::Withdrawn {
             remove_from_lock(&self.deps.workspace, &note.digest).await;
         }
-        let files = self.deps.workspace.state();
+        let files = &self.deps.workspace.state;
         if let Err(error) = files.end_rollout(note, end, self.deps.clock.now()).await {
             tracing::warn!(backend, error = %with_causes(&error), "cannot move a rollout from state/rollouts.md to state/rollout-history.md");
         }

@@ -66,7 +66,7 @@ impl TurnRunner {
         if let Some(turn) = self.shared.links.continued().take(event.sequence, &event.lane) {
             return self.resume(event, turn, (stop, steers), reply, kept).await;
         }
-        let bindings = &self.shared.deps.workspace.state().bindings;
+        let bindings = &self.shared.deps.workspace.state.bindings;
         let (name, lane, refused) = self.shared.channels.resolve_backend(&event.lane).await;
         // The operator may have changed the list since a person chose or an agent handed over.
         let chosen = event.choice.as_ref().and_then(|choice| choice.backend.clone());

@@ -85,7 +85,7 @@ impl TurnRunner {
         let next = others.find(|name| {
             offered.iter().any(|choice| choice.id == **name) && !shared.limits.is_limited(name, now)
         })?;
-        let bindings = &shared.deps.workspace.state().bindings;
+        let bindings = &shared.deps.workspace.state.bindings;
         let mut choices = bindings.get(lane, backend).await.settings;
         // The conversation keeps its model and the like, but not its directory, which people do not
         // choose.

@@ -42,7 +42,7 @@ impl TurnRunner {
             );
         }
         tracing::info!("the turn continues after the restart");
-        let binding = self.shared.deps.workspace.state().bindings.get(&event.lane, &name).await;
+        let binding = self.shared.deps.workspace.state.bindings.get(&event.lane, &name).await;
         let start = turn.start.clone();
         let begun = PreparedTurn {
             id: turn.id.clone(),

@@ -27,7 +27,7 @@ impl TurnRunner {
                 if let Some(lost) = requested {
                     self.shared.channels.forget_session(&event.lane, backend, lost).await;
                 }
-                let bindings = &self.shared.deps.workspace.state().bindings;
+                let bindings = &self.shared.deps.workspace.state.bindings;
                 bindings.set_session_if(&event.lane, backend, None, binding.epoch).await
             }
             (_, Some(ready)) if requested != Some(ready.native_id.as_str()) || binding.fork => {
@@ -62,7 +62,7 @@ impl TurnRunner {
         // The original of a copy stays in the list.
         let requested = requested.filter(|_| !binding.fork);
         self.shared.channels.note_session(event, backend, id.clone(), requested, past).await;
-        let bindings = &self.shared.deps.workspace.state().bindings;
+        let bindings = &self.shared.deps.workspace.state.bindings;
         bindings.set_session_if(lane, backend, Some(id), binding.epoch).await
     }
 }

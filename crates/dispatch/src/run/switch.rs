@@ -101,11 +101,11 @@ impl TurnRunner {
     /// Returns whether a turn belongs to the current conversation of its backend in the lane.
     async fn belongs_to_conversation(&self, line: &TurnLine) -> bool {
         let workspace = &self.shared.deps.workspace;
-        let Some(session) = workspace.state().bindings.get(&line.lane, &line.backend).await.session
+        let Some(session) = workspace.state.bindings.get(&line.lane, &line.backend).await.session
         else {
             return false;
         };
-        let past = workspace.state().history.of(&line.lane, &line.backend).await;
+        let past = workspace.state.history.of(&line.lane, &line.backend).await;
         let began = past.into_iter().find(|past| past.session == session).map(|past| past.since);
         began.is_some_and(|began| line.ended >= began)
     }

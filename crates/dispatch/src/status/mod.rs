@@ -140,7 +140,7 @@ impl Observer {
         match descriptor {
             Some(descriptor) => {
                 let in_force = shared.channels.in_force(lane, &settings, descriptor).await;
-                let own = shared.deps.workspace.state().bindings.get(lane, &name).await.settings;
+                let own = shared.deps.workspace.state.bindings.get(lane, &name).await.settings;
                 options.extend(shared.channels.options(&settings, descriptor, &in_force, &own));
                 warnings.extend(backend_problem(&*shared.deps.backends, &name).await);
                 warnings.extend(own_sandbox_warning(
@@ -181,7 +181,7 @@ impl Observer {
             for_owners.push(fault.to_string());
         }
         for_owners.extend(shared.deps.backends.unaccepted(&name));
-        for_owners.extend(shared.deps.workspace.state().bindings.warnings().await);
+        for_owners.extend(shared.deps.workspace.state.bindings.warnings().await);
         let agent_version = shared.links.host().agent_version(&name);
         let drift = backend.as_ref().and_then(|backend| {
             shared.drift.summary(&name, backend.generation(), agent_version.as_deref())
@@ -205,7 +205,7 @@ impl Observer {
             options,
             sandbox: shared.links.host().sandbox.clone(),
             directory: directory.ok(),
-            session: shared.deps.workspace.state().bindings.get(lane, &name).await.session,
+            session: shared.deps.workspace.state.bindings.get(lane, &name).await.session,
             queue: self.queue_of(lane),
             up: shared.health.uptime(),
             claims,

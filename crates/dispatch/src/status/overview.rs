@@ -87,7 +87,7 @@ impl Observer {
     pub async fn channels(&self) -> Vec<ChannelId> {
         let workspace = &self.shared.deps.workspace;
         let written = workspace.channels().await;
-        let known = workspace.state().bindings.lanes().await.into_iter();
+        let known = workspace.state.bindings.lanes().await.into_iter();
         let busy = self.lanes().into_iter().map(|view| view.lane);
         let all = known.chain(busy).chain(written.lanes().map(|(lane, _)| lane.clone()));
         let mut channels: Vec<ChannelId> = all

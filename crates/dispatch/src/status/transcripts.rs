@@ -53,7 +53,7 @@ impl TurnHistory {
     /// Returns the read-only links to turns.
     #[must_use]
     pub fn shares(&self) -> &Shares {
-        &self.shared.deps.workspace.state().shares
+        &self.shared.deps.workspace.state.shares
     }
 
     /// Removes secrets from a line again. New secrets may have been configured since it was

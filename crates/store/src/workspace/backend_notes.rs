@@ -6,13 +6,11 @@
 //! changes nothing else. `docs/backends.md` has the format.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use parking_lot::Mutex;
+use std::path::Path;
 
 use super::accounts::{Account, AccountError};
-use super::followed::FollowedFile;
+use super::blocking::blocking;
+use super::operator_file::OperatorFile;
 use super::{DOCUMENT_LIMIT, FileError};
 use crate::disk::{replace, text_of};
 use aetheel_model::agent::capability::{self, Capabilities, CapabilityError};
@@ -203,43 +201,14 @@ impl BackendNotes {
     }
 }
 
-/// The file `backends.md`. Clones share the content that was read.
-#[derive(Clone, Debug)]
-pub struct BackendFile {
-    path: PathBuf,
-    followed: Arc<Mutex<FollowedFile<BackendNotes>>>,
-}
+/// The file `backends.md`.
+pub type BackendFile = OperatorFile<BackendNotes>;
 
-impl BackendFile {
+impl OperatorFile<BackendNotes> {
     /// Names the file in a configuration folder. Does not read it yet.
     #[must_use]
     pub fn new(folder: &Path) -> Self {
-        let path = folder.join("backends.md");
-        Self {
-            followed: Arc::new(Mutex::new(FollowedFile::new(path.clone(), BackendNotes::parse))),
-            path,
-        }
-    }
-
-    /// Reads the file again if it changed. Returns its content, and whether that changed.
-    pub async fn refresh(&self) -> (Arc<BackendNotes>, bool) {
-        let followed = self.followed.clone();
-        super::blocking(move || {
-            let mut followed = followed.lock();
-            let changed = followed.refresh();
-            (followed.value(), changed)
-        })
-        .await
-    }
-
-    /// Makes sure that the file was read completely or does not exist. Must be called before the
-    /// content is used.
-    ///
-    /// # Errors
-    /// [`FileError`] if the file exists but cannot be read.
-    pub async fn require(&self) -> Result<(), FileError> {
-        let followed = self.followed.clone();
-        super::blocking(move || followed.lock().require()).await
+        Self::at(folder.join("backends.md"), BackendNotes::parse)
     }
 
     /// Adds a pin if it is missing; the rest of the file stays unchanged. Returns whether it was
@@ -282,8 +251,8 @@ impl BackendFile {
         &self,
         change: impl FnOnce(&str) -> Option<String> + Send + 'static,
     ) -> Result<bool, FileError> {
-        let path = self.path.clone();
-        super::blocking(move || {
+        let path = self.lock().path().to_owned();
+        blocking(move || {
             let text = match read_ordinary(&path, DOCUMENT_LIMIT).and_then(text_of) {
                 Ok(text) => text,
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => HEADING.to_owned(),

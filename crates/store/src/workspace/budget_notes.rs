@@ -6,7 +6,8 @@ use aetheel_model::budget::{BudgetAccount, BudgetGrant};
 const FORM: LineForm = LineForm::new(
     "{} since {} raised {} until {} warned {} asked {}",
     "it does not have an account, a start, a raised cap, a time and the caps of two notices",
-);
+)
+.with_more();
 
 impl StateEntry for BudgetGrant {
     type Key = BudgetAccount;

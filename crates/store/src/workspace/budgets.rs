@@ -5,17 +5,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use super::FileError;
-use super::blocking::blocking;
 use super::budget_names::KnownNames;
 use super::followed::{FollowedFile, kept_copy};
+use super::operator_file::OperatorFile;
 use aetheel_model::budget::BudgetRules;
 
 /// The file `budgets.md`. Clones share the content that was read.
 #[derive(Clone, Debug)]
-pub struct BudgetFile(Arc<Mutex<FollowedFile<BudgetRules>>>);
+pub struct BudgetFile(OperatorFile<BudgetRules>);
 
 impl BudgetFile {
     pub(super) const NAME: &str = "budgets.md";
@@ -25,7 +23,7 @@ impl BudgetFile {
     pub fn new(folder: &Path) -> Self {
         let file = FollowedFile::new(folder.join(Self::NAME), BudgetRules::parse)
             .keeping_good(|rules| &rules.faults, kept_copy(folder, Self::NAME));
-        Self(Arc::new(Mutex::new(file)))
+        Self(file.into())
     }
 
     /// Makes sure that the file was read completely or does not exist. Returns its faults, because
@@ -58,13 +56,7 @@ impl BudgetFile {
 
     /// Returns the caps, read again if the file changed.
     pub async fn rules(&self) -> Arc<BudgetRules> {
-        let this = self.clone();
-        blocking(move || {
-            let mut file = this.0.lock();
-            file.refresh();
-            file.value()
-        })
-        .await
+        self.0.refresh().await.0
     }
 
     /// Returns the caps in force, and the name of the file that contains them.

@@ -124,6 +124,10 @@ impl<T> FollowedFile<T> {
         self.check = Some(ContentCheck(Box::new(check)));
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Lets later changes update the copy.
     pub(super) fn update_copy(&mut self) {
         self.copy.iter_mut().for_each(|copy| copy.is_updated = true);

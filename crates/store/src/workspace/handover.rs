@@ -3,7 +3,7 @@
 use super::bindings::SavedBinding;
 use super::history::PastConversation;
 use super::state_file::{StateEntry, StateFile, line_of, parse_entries};
-use super::{AgentSchedule, FileError, StateFiles};
+use super::{AgentSchedule, FileError, WorkspaceState};
 use aetheel_model::event::{Lane, LaneFilter};
 
 /// An entry about a lane, which moves together with the lane.
@@ -16,7 +16,7 @@ pub(super) trait LaneEntry: StateEntry {
     }
 }
 
-impl StateFiles {
+impl WorkspaceState {
     /// Returns the lines about some lanes, for each state file except `discord.md`, which is
     /// exported separately.
     pub async fn export_lanes(&self, lanes: LaneFilter) -> Vec<(String, String)> {
@@ -30,7 +30,7 @@ impl StateFiles {
         ]
     }
 
-    /// Forgets the lines that [`StateFiles::export_lanes`] returned, because another machine serves
+    /// Forgets the lines that [`WorkspaceState::export_lanes`] returned, because another machine serves
     /// the lanes now.
     ///
     /// # Errors

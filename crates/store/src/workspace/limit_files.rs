@@ -3,11 +3,9 @@
 //! If one of them has a fault, its last content without faults stays in force, also after a restart.
 
 use std::path::Path;
-use std::sync::Arc;
-
-use parking_lot::Mutex;
 
 use super::followed::{FollowedFile, kept_copy};
+use super::operator_file::OperatorFile;
 use super::{BudgetFile, Channels, FileError};
 
 /// Returns the file `channels.md`, which is not read yet.
@@ -33,7 +31,7 @@ fn faults_of(file: &FollowedFile<Channels>) -> (Vec<String>, bool) {
 /// The files with limits. Their last contents without faults stay in force.
 #[derive(Clone, Debug)]
 pub struct LimitFiles {
-    pub(super) channels: Arc<Mutex<FollowedFile<Channels>>>,
+    pub(super) channels: OperatorFile<Channels>,
     pub(super) budgets: BudgetFile,
 }
 

@@ -49,6 +49,7 @@ mod lock;
 mod lost;
 mod memory;
 mod mending;
+mod operator_file;
 mod profiles;
 mod rollouts;
 mod schedule_notes;
@@ -56,18 +57,16 @@ mod shares;
 mod sign_ins;
 mod stable_read;
 mod state_file;
-mod state_files;
 mod turns;
 mod unread_entries;
 mod usage_limits;
 mod webhooks;
+mod workspace_state;
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-use parking_lot::Mutex;
 
 pub use accounts::Account;
 pub use agent_schedules::{AgentSchedule, CronTimes};
@@ -114,6 +113,7 @@ pub use live::{LiveAnswer, LiveFolder, LiveHandover, LiveVersionFile};
 pub use lock::{Lock, LockError, LockOwner, locked_by};
 pub use lost::{LostState, LostTurn, LostTurns};
 pub use mending::{MendingNote, MendingState};
+pub use operator_file::OperatorFile;
 pub use profiles::{Profile, ProfileFile, Profiles};
 pub use rollouts::{
     EndedRollout, MAX_NOTED_DIFFERENCES, NotedDifference, RolloutEnd, RolloutNote, RolloutState,
@@ -122,37 +122,32 @@ pub use schedule_notes::ScheduleProgress;
 pub use shares::{ShareError, Shares, TurnShare};
 pub use sign_ins::SavedSignIn;
 pub use state_file::{EntryError, StateEntry, StateFile, Token};
-pub use state_files::StateFiles;
 pub use turns::{
     ANSWERED_LIMIT, ASKED_LIMIT, CostSheet, FinishedTurns, TurnLine, TurnRetention, TurnSearch,
     TurnStatus, costs,
 };
 pub use usage_limits::LimitNote;
 pub use webhooks::{CallRate, Webhook, WebhookFile, WebhookScheme, Webhooks};
+pub use workspace_state::WorkspaceState;
 
 use aetheel_model::event::{Lane, Sequence};
 use aetheel_model::prompt::{Document, Documents};
 use blocking::blocking;
 use documents::DocumentFolder;
-use followed::FollowedFile;
 use limit_files::channels_file;
 
 /// The configuration folder. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
 pub struct Workspace {
-    inner: Arc<WorkspaceInner>,
-    state: StateFiles,
+    documents: Arc<DocumentFolder>,
+    channels: OperatorFile<Channels>,
+    heartbeats: OperatorFile<Heartbeats>,
+    jobs: OperatorFile<CronJobs>,
+    hooks: OperatorFile<Hooks>,
+    /// The files of the folder's state.
+    pub state: WorkspaceState,
     budgets: BudgetFile,
     turns: FinishedTurns,
-}
-
-#[derive(Debug)]
-struct WorkspaceInner {
-    documents: DocumentFolder,
-    channels: Arc<Mutex<FollowedFile<Channels>>>,
-    heartbeats: Mutex<FollowedFile<Heartbeats>>,
-    jobs: Mutex<FollowedFile<CronJobs>>,
-    hooks: Mutex<FollowedFile<Hooks>>,
 }
 
 impl Workspace {
@@ -170,26 +165,24 @@ impl Workspace {
             let state = folder.join("state");
             let made = DirBuilder::new().recursive(true).mode(0o700).create(&state);
             made.map_err(|source| FileError::new("create the folder", &state, source))?;
-            let state_files = StateFiles::open(&state)?;
-            let budgets = BudgetFile::new(&folder);
-            let turns = FinishedTurns::new(state.join("turns"));
-            let inner = WorkspaceInner {
-                channels: Arc::new(Mutex::new(channels_file(&folder))),
-                hooks: Mutex::new(FollowedFile::new(folder.join("agents.md"), Hooks::parse)),
-                heartbeats: Mutex::new(FollowedFile::new(
-                    folder.join("heartbeat.md"),
-                    Heartbeats::parse,
-                )),
-                jobs: Mutex::new(FollowedFile::new(folder.join("agents.md"), CronJobs::parse)),
-                documents: DocumentFolder::new(folder),
+            let agents = folder.join("agents.md");
+            let workspace = Self {
+                state: WorkspaceState::open(&state)?,
+                channels: channels_file(&folder).into(),
+                heartbeats: OperatorFile::at(folder.join("heartbeat.md"), Heartbeats::parse),
+                jobs: OperatorFile::at(agents.clone(), CronJobs::parse),
+                hooks: OperatorFile::at(agents, Hooks::parse),
+                budgets: BudgetFile::new(&folder),
+                turns: FinishedTurns::new(state.join("turns")),
+                documents: Arc::new(DocumentFolder::new(folder)),
             };
-            inner.channels.lock().require()?;
-            inner.hooks.lock().require()?;
-            inner.heartbeats.lock().require()?;
-            inner.jobs.lock().require()?;
-            let _ = budgets.require()?;
-            inner.documents.require()?;
-            Ok(Self { inner: Arc::new(inner), state: state_files, budgets, turns })
+            workspace.channels.lock().require()?;
+            workspace.hooks.lock().require()?;
+            workspace.heartbeats.lock().require()?;
+            workspace.jobs.lock().require()?;
+            let _ = workspace.budgets.require()?;
+            workspace.documents.require()?;
+            Ok(workspace)
         })
         .await
     }
@@ -197,19 +190,13 @@ impl Workspace {
     /// Returns the configuration folder as an absolute path.
     #[must_use]
     pub fn folder(&self) -> &Path {
-        &self.inner.documents.folder
+        &self.documents.folder
     }
 
     /// Returns the absolute path of `memory.md`.
     #[must_use]
     pub fn memory_path(&self) -> PathBuf {
-        self.inner.documents.path(Document::Memory)
-    }
-
-    /// Returns the files of the folder's state.
-    #[must_use]
-    pub fn state(&self) -> &StateFiles {
-        &self.state
+        self.documents.path(Document::Memory)
     }
 
     /// Returns the finished turns.
@@ -221,7 +208,7 @@ impl Workspace {
     /// Returns the files with limits.
     #[must_use]
     pub fn limit_files(&self) -> LimitFiles {
-        LimitFiles { channels: Arc::clone(&self.inner.channels), budgets: self.budgets.clone() }
+        LimitFiles { channels: self.channels.clone(), budgets: self.budgets.clone() }
     }
 
     /// Returns the operator's budgets.
@@ -233,24 +220,17 @@ impl Workspace {
     /// Returns the heartbeats, read again if the file changed, or `None` if there is no
     /// `heartbeat.md`.
     pub async fn heartbeats(&self) -> Option<Arc<Heartbeats>> {
-        let inner = Arc::clone(&self.inner);
+        let file = self.heartbeats.clone();
         blocking(move || {
-            let mut heartbeats = inner.heartbeats.lock();
-            heartbeats.refresh();
-            heartbeats.is_there().then(|| heartbeats.value())
+            let (heartbeats, _) = file.read();
+            file.lock().is_there().then_some(heartbeats)
         })
         .await
     }
 
     /// Returns the cron jobs of `agents.md`, read again if the file changed.
     pub async fn cron_jobs(&self) -> Arc<CronJobs> {
-        let inner = Arc::clone(&self.inner);
-        blocking(move || {
-            let mut jobs = inner.jobs.lock();
-            jobs.refresh();
-            jobs.value()
-        })
-        .await
+        self.jobs.refresh().await.0
     }
 
     /// Opens the journal of accepted events, `state/queue.md`. Must be called only once, because
@@ -294,31 +274,16 @@ impl Workspace {
 
     /// Returns the operator's settings for channels and projects, read again if the file changed.
     pub async fn channels(&self) -> Arc<Channels> {
-        self.follow(|inner| &inner.channels, |channels| &channels.warnings).await
+        let (channels, changed) = self.channels.refresh().await;
+        log_warnings(&channels.warnings, changed);
+        channels
     }
 
     /// Returns the operator's instructions for hooks, read again if the file changed.
     pub async fn hooks(&self) -> Arc<Hooks> {
-        self.follow(|inner| &inner.hooks, |hooks| &hooks.warnings).await
-    }
-
-    /// Reads a followed file again if it changed, and logs its warnings if it did.
-    async fn follow<T: Send + Sync + 'static>(
-        &self,
-        file: fn(&WorkspaceInner) -> &Mutex<FollowedFile<T>>,
-        warnings: fn(&T) -> &Vec<String>,
-    ) -> Arc<T> {
-        let inner = Arc::clone(&self.inner);
-        blocking(move || {
-            let mut file = file(&inner).lock();
-            if file.refresh() {
-                for warning in warnings(&file.value()) {
-                    tracing::warn!("{warning}");
-                }
-            }
-            file.value()
-        })
-        .await
+        let (hooks, changed) = self.hooks.refresh().await;
+        log_warnings(&hooks.warnings, changed);
+        hooks
     }
 
     /// Makes sure that the files of `boot.md` exist, or without a `boot.md` those of the system
@@ -327,8 +292,8 @@ impl Workspace {
     /// # Errors
     /// [`FileError`] names the file that cannot be read or created.
     pub async fn boot(&self, only_look: bool) -> Result<BootReport, FileError> {
-        let inner = Arc::clone(&self.inner);
-        blocking(move || boot::boot(&inner.documents.folder, only_look)).await
+        let folder = self.folder().to_owned();
+        blocking(move || boot::boot(&folder, only_look)).await
     }
 
     /// Records that the agent received the instructions of the first start, so that it does not
@@ -337,11 +302,9 @@ impl Workspace {
     /// # Errors
     /// [`FileError`]; the next start passes them to the agent again.
     pub async fn mark_instructed(&self) -> Result<(), FileError> {
-        let (inner, now) = (
-            Arc::clone(&self.inner),
-            jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        );
-        blocking(move || boot::mark_instructed(&inner.documents.folder, &now)).await
+        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let folder = self.folder().to_owned();
+        blocking(move || boot::mark_instructed(&folder, &now)).await
     }
 
     /// Writes entries into the section of a lane in `channels.md`; an empty value removes an entry.
@@ -355,16 +318,15 @@ impl Workspace {
         called: Option<&str>,
         entries: Vec<(&'static str, String)>,
     ) -> Result<(), FileError> {
-        let (inner, lane, called) =
-            (Arc::clone(&self.inner), lane.clone(), called.map(str::to_owned));
+        let (channels, path) = (self.channels.clone(), self.folder().join("channels.md"));
+        let (lane, called) = (lane.clone(), called.map(str::to_owned));
         blocking(move || {
             // Locked, so that two changes do not undo each other.
-            let mut channels = inner.channels.lock();
+            let mut channels = channels.lock();
             let entries: Vec<_> = entries
                 .iter()
                 .map(|(key, value)| (*key, Some(value.as_str()).filter(|value| !value.is_empty())))
                 .collect();
-            let path = inner.documents.folder.join("channels.md");
             channels.note_own_write(channels::bind(&path, &lane, called.as_deref(), &entries)?);
             Ok(())
         })
@@ -392,14 +354,14 @@ impl Workspace {
     /// at most 100 ms while files are being written. If a file keeps changing or cannot be read,
     /// its last complete text is used, if there is one, and a warning is added.
     pub async fn read_documents(&self) -> Documents {
-        let inner = Arc::clone(&self.inner);
-        blocking(move || inner.documents.read()).await
+        let documents = Arc::clone(&self.documents);
+        blocking(move || documents.read()).await
     }
 
     /// Reads all documents as [`Workspace::read_documents`] does, and the notes of a location.
     pub async fn read_documents_in(&self, place: &MemoryLocation) -> Documents {
-        let (inner, place) = (Arc::clone(&self.inner), place.clone());
-        blocking(move || inner.documents.read_in(&place)).await
+        let (documents, place) = (Arc::clone(&self.documents), place.clone());
+        blocking(move || documents.read_in(&place)).await
     }
 
     /// Appends text to `memory.md` and returns once it is on disk. Blank text is ignored.
@@ -409,8 +371,8 @@ impl Workspace {
     /// # Errors
     /// [`FileError`]; the file still has exactly its earlier content.
     pub async fn append_memory(&self, text: &str) -> Result<(), FileError> {
-        let (inner, text) = (Arc::clone(&self.inner), text.to_owned());
-        blocking(move || inner.documents.append_memory(&text)).await
+        let (documents, text) = (Arc::clone(&self.documents), text.to_owned());
+        blocking(move || documents.append_memory(&text)).await
     }
 
     /// Appends text to the memory of a location and returns once it is on disk. Blank text is
@@ -423,8 +385,16 @@ impl Workspace {
         place: &MemoryLocation,
         text: &str,
     ) -> Result<(), FileError> {
-        let (inner, place, text) = (Arc::clone(&self.inner), place.clone(), text.to_owned());
-        blocking(move || inner.documents.append_in(&place, &text)).await
+        let documents = Arc::clone(&self.documents);
+        let (place, text) = (place.clone(), text.to_owned());
+        blocking(move || documents.append_in(&place, &text)).await
+    }
+}
+
+/// Logs the warnings about a file if it changed.
+fn log_warnings(warnings: &[String], changed: bool) {
+    for warning in warnings.iter().filter(|_| changed) {
+        tracing::warn!("{warning}");
     }
 }
 

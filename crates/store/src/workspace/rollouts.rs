@@ -221,7 +221,7 @@ When each rollout ended, how, the version of the backend, and its last line in `
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workspace::{StateFile, StateFiles};
+    use crate::workspace::{StateFile, WorkspaceState};
 
     #[tokio::test]
     async fn notes_survive_a_restart_and_invalid_ones_are_kept() {
@@ -231,7 +231,7 @@ mod tests {
         let path = state.join("rollouts.md");
         let read = || StateFile::<RolloutNote>::read_folder(folder.path()).expect("read");
         assert_eq!(read(), []);
-        let files = StateFiles::open(&state).expect("opened");
+        let files = WorkspaceState::open(&state).expect("opened");
         let notes = &files.rollouts;
         let first = NotedDifference {
             turn: "5e0d11aa".to_owned(),

@@ -77,7 +77,7 @@ async fn our_own_appends_are_read_at_once_and_later_writes_of_others_are_not() {
         shrinks_below: 0,
         now: std::time::SystemTime::now,
     };
-    let ours = *workspace.inner.documents.memory_stamp.lock();
+    let ours = *workspace.documents.memory_stamp.lock();
     assert_eq!(ours, stable_read::stamp(&memory).unwrap(), "the stamp after our write is known");
     let settled = |want| stable_read::read_once(&want);
     assert!(settled(want(ours)));
@@ -355,7 +355,7 @@ async fn on_a_full_disk(disk: &Path) {
     workspace.append_memory("- known").await.unwrap();
     let lane = Lane::Channel(ChannelId::discord(1));
     let session = |id: &str| Some(SessionId::new(id).unwrap());
-    workspace.state().bindings.set_session(&lane, "claude", session("known")).await.unwrap();
+    workspace.state.bindings.set_session(&lane, "claude", session("known")).await.unwrap();
     let sessions = disk.join("state").join("sessions.md");
     let before = fs::read(&sessions).unwrap();
     let filler = disk.join("filler");
@@ -370,20 +370,20 @@ async fn on_a_full_disk(disk: &Path) {
         "{error}"
     );
     assert_eq!(fs::read(workspace.memory_path()).unwrap(), memory, "nothing is half-written");
-    workspace.state().bindings.set_session(&lane, "claude", session("new")).await.unwrap_err();
+    workspace.state.bindings.set_session(&lane, "claude", session("new")).await.unwrap_err();
     assert_eq!(fs::read(&sessions).unwrap(), before);
     fs::remove_file(&filler).unwrap();
     drop(file);
     workspace.append_memory("- after").await.unwrap();
     workspace
-        .state()
+        .state
         .bindings
         .set_session(&Lane::Channel(ChannelId::discord(2)), "claude", session("two"))
         .await
         .unwrap();
     let again = Workspace::open(disk).await.unwrap();
     assert_eq!(
-        again.state().bindings.get(&lane, "claude").await.session,
+        again.state.bindings.get(&lane, "claude").await.session,
         session("new"),
         "written with the next"
     );
@@ -412,7 +412,7 @@ async fn an_unchanged_document_keeps_its_text_and_warnings_without_being_read_ag
     let first = workspace.read_documents().await;
     assert_eq!(first.get(Document::Soul), Some("calm \u{fffd}"));
     assert_eq!(first.warnings.len(), 1);
-    let known = workspace.inner.documents.known.lock().clone();
+    let known = workspace.documents.known.lock().clone();
     let second = workspace.read_documents().await;
     assert_eq!(second.get(Document::Soul), first.get(Document::Soul));
     assert_eq!(second.warnings, first.warnings);
@@ -420,7 +420,7 @@ async fn an_unchanged_document_keeps_its_text_and_warnings_without_being_read_ag
         before.as_ref().zip(now.as_ref()).is_some_and(|(before, now)| Arc::ptr_eq(before, now))
     };
     let soul = Document::Soul as usize;
-    assert!(is_same(&known[soul], &workspace.inner.documents.known.lock()[soul]));
+    assert!(is_same(&known[soul], &workspace.documents.known.lock()[soul]));
     put(&workspace, "soul.md", "lively");
     let third = workspace.read_documents().await;
     assert_eq!((third.get(Document::Soul), third.warnings.len()), (Some("lively"), 0));

@@ -7,12 +7,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::num::NonZeroU32;
 use std::path::Path;
-use std::sync::Arc;
 
-use parking_lot::Mutex;
-
-use super::FileError;
-use super::followed::FollowedFile;
+use super::operator_file::OperatorFile;
 use aetheel_model::id::ChannelId;
 use aetheel_model::markdown::KeyValue;
 use aetheel_model::markdown::layout::{SectionLayout, misspelled_keys};
@@ -74,37 +70,14 @@ pub struct Webhooks {
     pub warnings: Vec<String>,
 }
 
-/// The file `webhooks.md`. Clones share the content that was read.
-#[derive(Clone, Debug)]
-pub struct WebhookFile(Arc<Mutex<FollowedFile<Webhooks>>>);
+/// The file `webhooks.md`.
+pub type WebhookFile = OperatorFile<Webhooks>;
 
-impl WebhookFile {
+impl OperatorFile<Webhooks> {
     /// Names the file in a configuration folder. Does not read it yet.
     #[must_use]
     pub fn new(folder: &Path) -> Self {
-        Self(Arc::new(Mutex::new(FollowedFile::new(folder.join("webhooks.md"), Webhooks::parse))))
-    }
-
-    /// Reads the file again if it changed. Returns the definitions, and whether they changed.
-    pub async fn refresh(&self) -> (Arc<Webhooks>, bool) {
-        let file = self.clone();
-        super::blocking(move || file.read()).await
-    }
-
-    /// Makes sure that the file was read completely or does not exist. Blocks.
-    ///
-    /// # Errors
-    /// [`FileError`] if the file exists but cannot be read.
-    pub fn require(&self) -> Result<(), FileError> {
-        self.0.lock().require()
-    }
-
-    /// Does the same as [`WebhookFile::refresh`], for callers without a runtime. Blocks.
-    #[must_use]
-    pub fn read(&self) -> (Arc<Webhooks>, bool) {
-        let mut file = self.0.lock();
-        let changed = file.refresh();
-        (file.value(), changed)
+        Self::at(folder.join("webhooks.md"), Webhooks::parse)
     }
 }
 

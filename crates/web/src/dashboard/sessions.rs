@@ -394,10 +394,10 @@ mod tests {
     #[tokio::test]
     async fn a_session_its_forms_and_its_expiry_outlive_a_restart() {
         let folder = tempfile::tempdir().unwrap();
-        let workspace = aetheel_store::workspace::Workspace::open(folder.path()).await.unwrap();
+        std::fs::create_dir(folder.path().join("state")).unwrap();
         let (now, clock) = (Instant::now(), Timestamp::now());
         let restarted = async |later: Duration| {
-            let file = workspace.sign_ins().await.unwrap();
+            let file = StateFile::load(folder.path()).await.unwrap();
             Sessions::open(file, now, clock + later)
         };
         let first = restarted(Duration::ZERO).await;

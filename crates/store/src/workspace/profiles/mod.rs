@@ -6,13 +6,10 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use parking_lot::Mutex;
 use serde_json::json;
 
-use super::FileError;
-use super::followed::FollowedFile;
+use super::operator_file::OperatorFile;
 use aetheel_model::agent::Descriptor;
 use aetheel_model::agent::Safety;
 use aetheel_model::agent::descriptor::{
@@ -59,36 +56,14 @@ pub struct Profiles {
     pub warnings: Vec<String>,
 }
 
-/// The file `acp.md`. Clones share the content that was read.
-#[derive(Clone, Debug)]
-pub struct ProfileFile(Arc<Mutex<FollowedFile<Profiles>>>);
+/// The file `acp.md`.
+pub type ProfileFile = OperatorFile<Profiles>;
 
-impl ProfileFile {
+impl OperatorFile<Profiles> {
     /// Names the file in a configuration folder. Does not read it yet.
     #[must_use]
     pub fn new(folder: &Path) -> Self {
-        Self(Arc::new(Mutex::new(FollowedFile::new(folder.join("acp.md"), Profiles::parse))))
-    }
-
-    /// Makes sure that the file was read completely or does not exist. Must be called before the
-    /// profiles are used.
-    ///
-    /// # Errors
-    /// [`FileError`] if the file exists but cannot be read.
-    pub async fn require(&self) -> Result<(), FileError> {
-        let file = self.0.clone();
-        super::blocking(move || file.lock().require()).await
-    }
-
-    /// Reads the file again if it changed. Returns the profiles, and whether they changed.
-    pub async fn refresh(&self) -> (Arc<Profiles>, bool) {
-        let file = self.0.clone();
-        super::blocking(move || {
-            let mut file = file.lock();
-            let changed = file.refresh();
-            (file.value(), changed)
-        })
-        .await
+        Self::at(folder.join("acp.md"), Profiles::parse)
     }
 }
 

@@ -32,7 +32,7 @@ pub enum EntryError {
     InvalidValue {
         /// The word or value.
         text: String,
-        /// What it should be.
+        /// The expected kind.
         expected: &'static str,
     },
     /// The content of a code span is not of the expected kind.
@@ -40,7 +40,7 @@ pub enum EntryError {
     InvalidCode {
         /// The content.
         text: String,
-        /// What it should be.
+        /// The expected kind.
         expected: &'static str,
     },
     /// The name of a setting has no value after it.
@@ -185,6 +185,8 @@ pub(in crate::workspace) struct LineForm {
     /// The parts that a line without this form lacks.
     fault: &'static str,
     words: FormWords,
+    /// Whether further parts, which newer versions write, are ignored.
+    ignores_more: bool,
 }
 
 /// How the words of a line must agree with its form.
@@ -199,7 +201,7 @@ enum FormWords {
 
 impl LineForm {
     pub(in crate::workspace) const fn new(text: &'static str, fault: &'static str) -> Self {
-        Self { text, fault, words: FormWords::Equal }
+        Self { text, fault, words: FormWords::Equal, ignores_more: false }
     }
 
     /// Accepts other words in the place of the words.
@@ -210,6 +212,11 @@ impl LineForm {
     /// Ignores all words of a line.
     pub(in crate::workspace) const fn without_words(self) -> Self {
         Self { words: FormWords::Ignored, ..self }
+    }
+
+    /// Ignores further parts at the end of a line.
+    pub(in crate::workspace) const fn with_more(self) -> Self {
+        Self { ignores_more: true, ..self }
     }
 
     /// Writes a line, which has these values.
@@ -240,7 +247,7 @@ impl LineForm {
             return codes.collect::<Vec<_>>().try_into().map_err(|_| self.fault());
         }
         let (values, rest) = self.begin(tokens)?;
-        if rest.is_empty() { Ok(values) } else { Err(self.fault()) }
+        if rest.is_empty() || self.ignores_more { Ok(values) } else { Err(self.fault()) }
     }
 
     /// Returns the values at the beginning of a line, and the other tokens.

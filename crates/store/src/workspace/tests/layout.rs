@@ -201,10 +201,13 @@ fn prose_with_headings_of_its_own_and_lists_is_accepted() {
     let prose = "# Agents\n\n## Hooks of git\n\nThey run before a commit.\n\n## Cron\n\nDo not edit crontabs.\n- startup: run `npm ci` first\n";
     assert_eq!(hooks(prose).faults, [""; 0]);
     for (read, text) in [
-        (heartbeats as fn(&str) -> LimitReading, include_str!("../../../../config/heartbeat.md")),
-        (hooks, include_str!("../../../../config/agents.md")),
-        (profiles, include_str!("../../../../config/acp.md")),
-        (budgets, include_str!("../../../../config/budgets.md")),
+        (
+            heartbeats as fn(&str) -> LimitReading,
+            include_str!("../../../../../config/heartbeat.md"),
+        ),
+        (hooks, include_str!("../../../../../config/agents.md")),
+        (profiles, include_str!("../../../../../config/acp.md")),
+        (budgets, include_str!("../../../../../config/budgets.md")),
     ] {
         assert_eq!(read(text).faults, [""; 0]);
     }

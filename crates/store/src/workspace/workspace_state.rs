@@ -14,7 +14,7 @@ use aetheel_model::claim::Claim;
 
 /// The state files. Cheap to clone; clones share everything.
 #[derive(Clone, Debug)]
-pub struct StateFiles {
+pub struct WorkspaceState {
     /// The sessions and settings of all lanes.
     pub bindings: Bindings,
     /// The earlier conversations of all channels.
@@ -49,7 +49,7 @@ pub struct StateFiles {
     pub shares: Shares,
 }
 
-impl StateFiles {
+impl WorkspaceState {
     /// Reads the files of a `state` folder; a missing file is empty. Blocks.
     pub(super) fn open(state: &Path) -> Result<Self, FileError> {
         Ok(Self {
