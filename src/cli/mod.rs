@@ -1,6 +1,7 @@
 //! The command line: its commands and arguments, and the exit codes.
 
 mod audit;
+mod author;
 mod backend;
 mod gateway;
 mod init;
@@ -18,12 +19,17 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub use self::audit::{AuditCommand, AuditFilter};
-pub use self::backend::{AgentRunKind, BackendCommand, Language};
+pub use self::author::{
+    AgentRunKind, AuthorCommand, BenchArgs, BindingsArgs, CheckArgs, CompareArgs, ComponentizeArgs,
+    DevArgs, InspectArgs, Language, MendArgs, NewArgs, ProfileArgs, RecordArgs, ReplayArgs,
+    TestArgs,
+};
+pub use self::backend::BackendCommand;
 pub use self::gateway::GatewayCommand;
 pub use self::init::{InitArgs, Then};
 pub use self::observer::ObserverCommand;
-pub use self::policy::PolicyCommand;
-pub use self::report::ReportArgs;
+pub use self::policy::{PolicyCommand, PolicyReplayArgs};
+pub use self::report::{ReportArgs, ReproduceArgs, SimulateCrashArgs};
 use crate::terminal::Verbosity;
 use aetheel_model::budget::{BudgetCap, CapError};
 use aetheel_model::choice::LogFormat;
@@ -211,20 +217,7 @@ pub enum CliCommand {
   aetheel simulate-crash 7c1f7e52
   aetheel simulate-crash channel:123456789012345678 --points 0
   aetheel simulate-crash recordings/2026-11-22/7c1f7e52.jsonl --json | jq '.failed'")]
-    SimulateCrash {
-        /// Settings shared by all commands.
-        #[command(flatten)]
-        common: Common,
-        /// A recording, the id of a turn, or a channel for its last turn
-        #[arg(value_name = "RECORDING|TURN|CHANNEL")]
-        recording: PathBuf,
-        /// Number of points at equal distances; 0 for every input and action
-        #[arg(long, value_name = "N", default_value_t = 100)]
-        points: usize,
-        /// Print JSON, for programs
-        #[arg(long)]
-        json: bool,
-    },
+    SimulateCrash(SimulateCrashArgs),
     /// Write a small file with which anybody can reproduce what went wrong in a turn: the lines of
     /// its recording that still show the fault, without words of people and secrets. Exit code 1 if
     /// the backend shows no fault
@@ -238,19 +231,7 @@ pub enum CliCommand {
     #[command(after_help = "Examples:
   aetheel reproduce 7c1f7e52.report.jsonl
   aetheel reproduce 7c1f7e52.report.jsonl --backend fixed.wasm")]
-    Reproduce {
-        /// Settings shared by all commands.
-        #[command(flatten)]
-        common: Common,
-        /// The report
-        file: PathBuf,
-        /// Use this backend, a file or a name, instead of the component that the report names
-        #[arg(long, value_name = "BACKEND")]
-        backend: Option<PathBuf>,
-        /// Print JSON, for programs
-        #[arg(long)]
-        json: bool,
-    },
+    Reproduce(ReproduceArgs),
     /// Replace the program, if the new one passes its checks, and restart the running gateway with
     /// it while agents continue. Without a service manager, start it in the background
     #[command(after_help = "Examples:

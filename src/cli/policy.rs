@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use jiff::civil::Date;
 
 use super::Common;
@@ -33,20 +33,24 @@ pub enum PolicyCommand {
   aetheel policy replay backends/policies/guard.wasm
   aetheel policy replay guard.wasm --since 2026-11-20
   aetheel policy replay guard.wasm --json | jq '.\"allowed-but-denied\"'")]
-    Replay {
-        /// Settings shared by all commands.
-        #[command(flatten)]
-        common: Common,
-        /// File of the policy
-        #[arg(value_name = "FILE")]
-        component: PathBuf,
-        /// Recordings to read; by default all of the gateway (RECORDINGS_DIR)
-        recordings: Vec<PathBuf>,
-        /// Leave out the recordings of earlier days
-        #[arg(long, value_name = "DATE")]
-        since: Option<Date>,
-        /// Print JSON, for programs
-        #[arg(long)]
-        json: bool,
-    },
+    Replay(PolicyReplayArgs),
+}
+
+/// Arguments of `aetheel policy replay`.
+#[derive(Debug, Args)]
+pub struct PolicyReplayArgs {
+    /// Settings shared by all commands.
+    #[command(flatten)]
+    pub common: Common,
+    /// File of the policy
+    #[arg(value_name = "FILE")]
+    pub component: PathBuf,
+    /// Recordings to read; by default all of the gateway (RECORDINGS_DIR)
+    pub recordings: Vec<PathBuf>,
+    /// Leave out the recordings of earlier days
+    #[arg(long, value_name = "DATE")]
+    pub since: Option<Date>,
+    /// Print JSON, for programs
+    #[arg(long)]
+    pub json: bool,
 }

@@ -1,4 +1,4 @@
-//! Arguments of `aetheel report`.
+//! Arguments of `aetheel report`, `reproduce` and `simulate-crash`.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use clap::Args;
 use super::Common;
 use aetheel_kit::report::FaultKind;
 
-/// Arguments of the command.
+/// Arguments of `aetheel report`.
 #[derive(Debug, Args)]
 pub struct ReportArgs {
     /// Settings shared by all commands.
@@ -38,6 +38,39 @@ pub struct ReportArgs {
     /// Maximum time in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     pub seconds: u64,
+    /// Print JSON, for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `aetheel simulate-crash`.
+#[derive(Debug, Args)]
+pub struct SimulateCrashArgs {
+    /// Settings shared by all commands.
+    #[command(flatten)]
+    pub common: Common,
+    /// A recording, the id of a turn, or a channel for its last turn
+    #[arg(value_name = "RECORDING|TURN|CHANNEL")]
+    pub recording: PathBuf,
+    /// Number of points at equal distances; 0 for every input and action
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub points: usize,
+    /// Print JSON, for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `aetheel reproduce`.
+#[derive(Debug, Args)]
+pub struct ReproduceArgs {
+    /// Settings shared by all commands.
+    #[command(flatten)]
+    pub common: Common,
+    /// The report
+    pub file: PathBuf,
+    /// Use this backend, a file or a name, instead of the component that the report names
+    #[arg(long, value_name = "BACKEND")]
+    pub backend: Option<PathBuf>,
     /// Print JSON, for programs
     #[arg(long)]
     pub json: bool,

@@ -1,4 +1,4 @@
-//! What a command starts with: its process, settings, log, components and runtime.
+//! Prepares a command: protects its process, reads the settings, loads the components.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! What `aetheel backend install` shares with the commands of `aetheel-kit`: errors, and reading
-//! recordings.
+//! Errors and recordings of the commands of `aetheel-kit`, which `aetheel backend install` uses too.
 
 use std::path::PathBuf;
 
@@ -12,7 +11,7 @@ use aetheel_recording::case::{Case, CaseError};
 pub struct KitError {
     /// The exit code of the program.
     pub code: u8,
-    /// What failed.
+    /// The message, without `error: `.
     pub text: String,
     /// The next step.
     pub hint: Option<&'static str>,

@@ -147,26 +147,12 @@ pub fn run(cli: Cli) -> u8 {
             audit::run(command, |common, run| with_sound_settings(common, run))
         }
         // With the same environment: these commands read the settings themselves.
-        CliCommand::Backend(
-            BackendCommand::Inspect { .. }
-            | BackendCommand::Check { .. }
-            | BackendCommand::Test { .. }
-            | BackendCommand::Record { .. }
-            | BackendCommand::Replay { .. }
-            | BackendCommand::Compare { .. }
-            | BackendCommand::Dev { .. }
-            | BackendCommand::Mend { .. }
-            | BackendCommand::Bench { .. }
-            | BackendCommand::Profile { .. }
-            | BackendCommand::New { .. }
-            | BackendCommand::Bindings { .. }
-            | BackendCommand::Componentize { .. },
-        )
+        CliCommand::Backend(BackendCommand::Author(_))
         | CliCommand::Policy(_)
         | CliCommand::Observer(_)
-        | CliCommand::SimulateCrash { .. }
+        | CliCommand::SimulateCrash(_)
         | CliCommand::Report(_)
-        | CliCommand::Reproduce { .. } => {
+        | CliCommand::Reproduce(_) => {
             fail(&kit_program::start().to_string());
             exit::UNAVAILABLE
         }

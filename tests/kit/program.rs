@@ -22,7 +22,7 @@ fn run(bench: &Bench, arguments: &[&str], path: &Path) -> Done {
 
 #[test]
 fn without_aetheel_kit_its_commands_name_the_file_and_the_next_step_and_their_help_works() {
-    let bench = Bench::wat(&Wat::default());
+    let bench = Bench::wat(&Wat::new("mini", "1.0.0"));
     let nowhere = Path::new("/nonexistent");
     for arguments in [&["backend", "inspect", "x.wasm"][..], &["policy", "new", "mine"]] {
         let ended = run(&bench, arguments, nowhere);
@@ -38,7 +38,7 @@ fn without_aetheel_kit_its_commands_name_the_file_and_the_next_step_and_their_he
 
 #[test]
 fn aetheel_kit_is_found_in_path_and_its_exit_code_and_output_are_those_of_the_command() {
-    let bench = Bench::wat(&Wat::default());
+    let bench = Bench::wat(&Wat::new("mini", "1.0.0"));
     let inspected = bench.run(&["inspect", "x.wasm", "--json"]);
     let found =
         run(&bench, &["backend", "inspect", "x.wasm", "--json"], aetheel_kit().parent().unwrap());

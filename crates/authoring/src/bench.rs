@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::open::{self, OpenedComponent};
-use aetheel::cli::exit;
+use aetheel::cli::{BenchArgs, exit};
 use aetheel::commands::kit::KitError;
 use aetheel::terminal::{self, OutputStyle};
 use aetheel_model::agent::{HostCommand, Input};
@@ -27,7 +27,8 @@ const IDLE_GUESTS: usize = 100;
 /// Inputs per call of the batched measurement; the gateway passes at most 1024.
 const LINES_PER_CALL: usize = 64;
 
-pub(crate) async fn run(component: PathBuf, recording: PathBuf, json: bool) -> u8 {
+pub(crate) async fn run(args: BenchArgs) -> u8 {
+    let BenchArgs { component, recording, json } = args;
     match measure(&component, recording).await {
         Ok(figures) => {
             if json {

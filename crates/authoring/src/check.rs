@@ -6,14 +6,15 @@ use serde_json::json;
 
 use super::guest_output::{self, GuestOutput};
 use crate::open::{self, OpenedComponent};
-use aetheel::cli::exit;
+use aetheel::cli::{CheckArgs, exit};
 use aetheel::commands::kit::{KitError, read_cases};
 use aetheel::terminal::{self, OutputStyle};
 use aetheel_kit::CheckFinding;
 use aetheel_kit::check::{self, Area};
 use aetheel_model::plain::counted;
 
-pub(crate) async fn run(component: PathBuf, recordings: Vec<PathBuf>, json: bool) -> u8 {
+pub(crate) async fn run(args: CheckArgs) -> u8 {
+    let CheckArgs { component, recordings, json } = args;
     let tried = examine(&component, recordings).await;
     match tried {
         Ok(checked) if json => checked.json(&component),

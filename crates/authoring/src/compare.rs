@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
-use aetheel::cli::exit;
+use aetheel::cli::{CompareArgs, exit};
 use aetheel::commands::kit::KitError;
 use aetheel::startup::running::gateway_of;
 use aetheel::startup::settings::OperatorSettings;
@@ -28,16 +28,6 @@ use aetheel_turn::Backends;
 
 /// Time limit for all recordings.
 const ALL_TIMEOUT: Duration = Duration::from_secs(80);
-
-/// The recordings to compare.
-pub(crate) struct CompareOptions {
-    /// Files, or folders of them; by default those of `RECORDINGS_DIR`.
-    pub(crate) recordings: Vec<PathBuf>,
-    /// How many recordings of `RECORDINGS_DIR` are compared, the newest first.
-    pub(crate) most: usize,
-    /// Whether to print JSON.
-    pub(crate) json: bool,
-}
 
 /// The result for all recordings. Fields may be added, but never change or disappear.
 #[derive(Debug, Serialize)]
@@ -109,7 +99,7 @@ enum SkipReason {
     Compare(#[from] CompareError),
 }
 
-pub(crate) async fn run(settings: OperatorSettings, options: CompareOptions) -> u8 {
+pub(crate) async fn run(settings: OperatorSettings, args: &CompareArgs) -> u8 {
     let OperatorSettings { config, variables, redactor, .. } = settings;
     let level = terminal::command_log_level();
     if let Err(fault) = log::start(LogFormat::Human, level, redactor.clone()) {
@@ -120,7 +110,7 @@ pub(crate) async fn run(settings: OperatorSettings, options: CompareOptions) -> 
         Ok(loaded) => loaded,
         Err(faults) => return StartRefusal::new(exit::CONFIG, faults).print(),
     };
-    let paths = match find(&config, &options).await {
+    let paths = match find(&config, args).await {
         Ok(paths) => paths,
         Err(error) => return error.report(),
     };
@@ -128,7 +118,7 @@ pub(crate) async fn run(settings: OperatorSettings, options: CompareOptions) -> 
     let report =
         CompareReport::new(progress::with_spinner("replaying the recordings", comparing).await);
     let text = match serde_json::to_string_pretty(&report) {
-        Ok(text) if options.json => text + "\n",
+        Ok(text) if args.json => text + "\n",
         _ => report.page(OutputStyle::for_stdout()),
     };
     // Write errors are ignored: stdout may be closed. The exit code reports the result.
@@ -136,9 +126,8 @@ pub(crate) async fn run(settings: OperatorSettings, options: CompareOptions) -> 
     if report.fit { exit::OK } else { exit::FAILED }
 }
 
-async fn find(config: &Config, options: &CompareOptions) -> Result<Vec<PathBuf>, KitError> {
-    let (folder, named, most) =
-        (config.recordings_dir.clone(), options.recordings.clone(), options.most);
+async fn find(config: &Config, args: &CompareArgs) -> Result<Vec<PathBuf>, KitError> {
+    let (folder, named, most) = (config.recordings_dir.clone(), args.recordings.clone(), args.most);
     let listed = tokio::task::spawn_blocking(move || match named.is_empty() {
         true => newest(&folder, most).map_err(|error| {
             KitError::failed(format!("RECORDINGS_DIR: cannot list {}: {error}", folder.display()))

@@ -11,7 +11,7 @@ use wit_component::{ComponentEncoder, DecodedWasm, StringEncoding};
 use wit_parser::{Resolve, WorldItem, WorldKey};
 
 use super::contract::{self, ContractError, EXPORT};
-use aetheel::cli::exit;
+use aetheel::cli::{ComponentizeArgs, exit};
 use aetheel::terminal::print_stderr;
 use aetheel_store::disk::{WORLD_READABLE_MODE, replace_for};
 
@@ -86,7 +86,7 @@ struct BuiltComponent {
 }
 
 /// Makes a component from a core module, then prints its size, exports and imports.
-pub(crate) fn run(module: PathBuf, output: PathBuf) -> u8 {
+pub(crate) fn run(ComponentizeArgs { module, output }: ComponentizeArgs) -> u8 {
     match convert(&module, &output) {
         Ok(BuiltComponent { component, exports, imports }) => {
             let imports =

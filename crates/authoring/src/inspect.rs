@@ -1,13 +1,13 @@
 //! `aetheel backend inspect`: shows the properties of a component, and how much of its limits it
 //! uses.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::json;
 
 use super::guest_output;
 use crate::open::{self, OpenedComponent};
-use aetheel::cli::exit;
+use aetheel::cli::{InspectArgs, exit};
 use aetheel::commands::kit::{KitError, read_cases};
 use aetheel::terminal::{self, OutputStyle};
 use aetheel_kit::{describe_versions, proven_versions};
@@ -23,8 +23,8 @@ use aetheel_wasm::Engine;
 /// Inputs per call, about as many as a busy agent produces at once.
 const INPUTS_PER_CALL: usize = 256;
 
-pub(crate) async fn run(component: PathBuf, json: bool) -> u8 {
-    match inspect(&component, json).await {
+pub(crate) async fn run(args: InspectArgs) -> u8 {
+    match inspect(&args.component, args.json).await {
         Ok(()) => exit::OK,
         Err(unable) => unable.report(),
     }

@@ -35,7 +35,9 @@ mod simulate_crash;
 mod templates;
 mod test;
 
-use aetheel::cli::{BackendCommand, Cli, CliCommand, ObserverCommand, PolicyCommand, exit};
+use aetheel::cli::{
+    AuthorCommand, BackendCommand, Cli, CliCommand, ObserverCommand, PolicyCommand, exit,
+};
 use aetheel::commands::context::{
     block_on, if_sound_but_caps, protect, with_console_settings, with_settings, with_sound_settings,
 };
@@ -50,23 +52,16 @@ pub fn run(cli: Cli) -> u8 {
         return code;
     }
     match cli.command {
-        CliCommand::Backend(command) => run_backend(command),
+        CliCommand::Backend(BackendCommand::Author(command)) => run_backend(command),
         CliCommand::Policy(PolicyCommand::New { name, into }) => {
             new_extension::run(ExtensionKind::Policy, &name, into)
         }
         CliCommand::Policy(PolicyCommand::Check { component, json }) => {
             block_on(policy::check::run(component, json))
         }
-        CliCommand::Policy(PolicyCommand::Replay {
-            common,
-            component,
-            recordings,
-            since,
-            json,
-        }) => {
-            let options = policy::replay::ReplayOptions { component, recordings, since, json };
-            with_settings(&common, None, |settings| {
-                block_on(policy::replay::run(settings, options))
+        CliCommand::Policy(PolicyCommand::Replay(args)) => {
+            with_settings(&args.common, None, |settings| {
+                block_on(policy::replay::run(settings, &args))
             })
         }
         CliCommand::Observer(ObserverCommand::New { name, into }) => {
@@ -75,17 +70,14 @@ pub fn run(cli: Cli) -> u8 {
         CliCommand::Observer(ObserverCommand::Check { component, json }) => {
             block_on(observer::check(component, json))
         }
-        CliCommand::SimulateCrash { common, recording, points, json } => {
-            let wish = simulate_crash::SimulateCrashOptions { recording, points, json };
-            with_sound_settings(&common, |settings| block_on(simulate_crash::run(settings, wish)))
-        }
-        CliCommand::Report(wish) => with_console_settings(&wish.common, None, |settings| {
-            block_on(report::run(settings, &wish))
+        CliCommand::SimulateCrash(args) => with_sound_settings(&args.common, |settings| {
+            block_on(simulate_crash::run(settings, &args))
         }),
-        CliCommand::Reproduce { common, file, backend, json } => {
-            with_settings(&common, None, |settings| {
-                block_on(reproduce::run(settings, file, backend, json))
-            })
+        CliCommand::Report(args) => with_console_settings(&args.common, None, |settings| {
+            block_on(report::run(settings, &args))
+        }),
+        CliCommand::Reproduce(args) => {
+            with_settings(&args.common, None, |settings| block_on(reproduce::run(settings, &args)))
         }
         // The agent of `mend --with demo` is this program.
         CliCommand::DemoAgent { arguments } => {
@@ -95,101 +87,29 @@ pub fn run(cli: Cli) -> u8 {
     }
 }
 
-fn run_backend(command: BackendCommand) -> u8 {
+fn run_backend(command: AuthorCommand) -> u8 {
     match command {
-        BackendCommand::Inspect { component, json } => block_on(inspect::run(component, json)),
-        BackendCommand::Check { component, recordings, json } => {
-            block_on(check::run(component, recordings, json))
-        }
-        BackendCommand::Test { component, cases, update, json } => {
-            block_on(test::run(component, cases, update, json))
-        }
-        BackendCommand::Record {
-            output,
-            prompt,
-            agent_version,
-            safety,
-            mode,
-            live,
-            until,
-            command,
-        } => block_on(record::run(
-            output,
-            record::RecordOptions { prompt, agent_version, safety, mode, live, until },
-            command,
-        )),
-        BackendCommand::Replay { common, component, recording, diff, json } => {
-            with_settings(&common, None, |settings| {
-                block_on(replay::run(settings.config, component, recording, diff, json))
-            })
-        }
-        BackendCommand::Compare { common, recordings, most, json } => {
-            with_settings(&common, None, |settings| {
-                let options = compare::CompareOptions { recordings, most, json };
-                if_sound_but_caps(settings, |settings| block_on(compare::run(settings, options)))
-            })
-        }
-        BackendCommand::Dev {
-            common,
-            folder,
-            recordings,
-            turns,
-            build,
-            component,
-            against,
-            live,
-            once,
-        } => with_settings(&common, None, |settings| {
-            let options = dev::DevOptions {
-                folder,
-                recordings,
-                turns,
-                build,
-                component,
-                against,
-                live,
-                once,
-            };
-            block_on(dev::run(settings.config, options))
+        AuthorCommand::Inspect(args) => block_on(inspect::run(args)),
+        AuthorCommand::Check(args) => block_on(check::run(args)),
+        AuthorCommand::Test(args) => block_on(test::run(args)),
+        AuthorCommand::Record(args) => block_on(record::run(args)),
+        AuthorCommand::Replay(args) => with_settings(&args.common, None, |settings| {
+            block_on(replay::run(settings.config, &args))
         }),
-        BackendCommand::Mend {
-            common,
-            name,
-            source,
-            with,
-            candidate,
-            recordings,
-            cases,
-            rounds,
-            minutes,
-            max_cost,
-            mutants,
-            output,
-        } => with_sound_settings(&common, |settings| {
-            let limits = mend::limits(rounds, minutes, max_cost, mutants);
-            let options = mend::MendOptions {
-                name,
-                source,
-                candidate,
-                with,
-                cases,
-                recordings,
-                output,
-                limits,
-            };
-            block_on(mend::run(settings, options))
+        AuthorCommand::Compare(args) => with_settings(&args.common, None, |settings| {
+            if_sound_but_caps(settings, |settings| block_on(compare::run(settings, &args)))
         }),
-        BackendCommand::Bench { component, recording, json } => {
-            block_on(bench::run(component, recording, json))
+        AuthorCommand::Dev(args) => {
+            with_settings(&args.common, None, |settings| block_on(dev::run(settings.config, &args)))
         }
-        BackendCommand::Profile { component, recording, output, rounds, any_backend, json } => {
-            let options = profile::ProfileOptions { output, rounds, any_backend, json };
-            block_on(profile::run(component, recording, options))
+        AuthorCommand::Mend(args) => {
+            with_sound_settings(&args.common, |settings| block_on(mend::run(settings, &args)))
         }
-        BackendCommand::New { name, lang, kind, into } => new::run(name, lang, kind, into),
-        BackendCommand::Bindings { lang, out } => bindings::run(lang, out),
-        BackendCommand::Componentize { module, output } => componentize::run(module, output),
-        _ => refuse(),
+        AuthorCommand::Bench(args) => block_on(bench::run(args)),
+        AuthorCommand::Profile(args) => block_on(profile::run(args)),
+        AuthorCommand::New(args) => new::run(args),
+        AuthorCommand::Bindings(args) => bindings::run(args),
+        AuthorCommand::Componentize(args) => componentize::run(args),
     }
 }
 

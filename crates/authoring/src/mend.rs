@@ -2,49 +2,29 @@
 //! change that somebody made. Tested by `tests/mending`.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::resolve;
 use crate::open;
-use aetheel::cli::exit;
+use aetheel::cli::{MendArgs, exit};
 use aetheel::commands::context::load_backends;
 use aetheel::commands::kit::KitError;
+use aetheel::startup::settings::OperatorSettings;
+use aetheel::startup::{LoadedBackends, cleanup, confinement, host_of};
+use aetheel::terminal::{self, OutputStyle};
 use aetheel::mending::agent::MendingAgent;
 use aetheel::mending::evidence::{self, EvidencePlaces};
 use aetheel::mending::files::{self, LinkPolicy};
 use aetheel::mending::workshop::Workshop;
 use aetheel::mending::{MendError, MendLimits, MendedBackend, Mending, Refused};
-use aetheel::startup::settings::OperatorSettings;
-use aetheel::startup::{LoadedBackends, cleanup, confinement, host_of};
-use aetheel::terminal::{self, OutputStyle};
 use aetheel_model::plain::{counted, short_line, with_causes};
 use aetheel_recording::{Backend, Recorder};
 use aetheel_store::workspace::Workspace;
 use aetheel_turn::Backends as _;
 
-/// The arguments of the command.
-pub(crate) struct MendOptions {
-    /// The backend to mend.
-    pub name: String,
-    /// The folder with its sources, instead of BACKEND_SOURCES.
-    pub source: Option<PathBuf>,
-    /// A changed copy of that folder, to be judged instead of asking an agent.
-    pub candidate: Option<PathBuf>,
-    /// The backend whose agent makes the change.
-    pub with: Option<String>,
-    /// More cases.
-    pub cases: Vec<PathBuf>,
-    /// Recordings to read, instead of the gateway's lost turns.
-    pub recordings: Vec<PathBuf>,
-    /// The file of the mended component.
-    pub output: Option<PathBuf>,
-    /// The limits.
-    pub limits: MendLimits,
-}
-
-pub(crate) async fn run(settings: OperatorSettings, options: MendOptions) -> u8 {
+pub(crate) async fn run(settings: OperatorSettings, args: &MendArgs) -> u8 {
     let (config, variables) = (settings.config.clone(), settings.variables.clone());
     let (_, redactor, loaded) = match load_backends(settings, "error").await {
         Ok(loaded) => loaded,
@@ -59,23 +39,23 @@ pub(crate) async fn run(settings: OperatorSettings, options: MendOptions) -> u8 
     let recorder =
         Recorder::new(config.recordings_dir.clone(), cleanup::limits(&config), redactor.clone());
     let places = EvidencePlaces {
-        cases: options.cases.clone(),
+        cases: args.cases.clone(),
         recordings: config.recordings_dir.clone(),
-        lost: match options.recordings.is_empty() {
+        lost: match args.recordings.is_empty() {
             true => workspace.state.lost.all().await,
             false => Vec::new(),
         },
-        named: options.recordings.clone(),
+        named: args.recordings.clone(),
     };
     let done = async {
-        let path = resolve::component_path(Path::new(&options.name), &config)?;
-        let mending = prepare(&loaded, (&config, &variables), places, &path, &options).await?;
-        match &options.candidate {
+        let path = resolve::component_path(Path::new(&args.name), &config)?;
+        let mending = prepare(&loaded, (&config, &variables), places, &path, args).await?;
+        match &args.candidate {
             Some(candidate) => judge(&mending, candidate).await,
             None => {
                 let sandbox = loaded.custody.sandbox();
                 let agent = MendingAgent {
-                    backend: agent_backend(&loaded, options.with.as_deref()).await?,
+                    backend: agent_backend(&loaded, args.with.as_deref()).await?,
                     host: host_of(&config, &variables, &loaded.agents, sandbox),
                     launcher: Arc::new(loaded.custody.clone()),
                     recorder: recorder.clone(),
@@ -91,7 +71,7 @@ pub(crate) async fn run(settings: OperatorSettings, options: MendOptions) -> u8 
         }
     };
     let code = match done.await {
-        Ok(mended) => finish(&mended, &options),
+        Ok(mended) => finish(&mended, args),
         Err(error) => error.report(),
     };
     // An error means that the program ends anyway.
@@ -104,9 +84,9 @@ async fn prepare(
     (config, variables): (&aetheel_settings::Config, &std::collections::HashMap<String, String>),
     mut places: EvidencePlaces,
     path: &Path,
-    options: &MendOptions,
+    args: &MendArgs,
 ) -> Result<Mending, KitError> {
-    let source = options.source.as_ref().or(config.backend_sources.as_ref()).ok_or_else(|| {
+    let source = args.source.as_ref().or(config.backend_sources.as_ref()).ok_or_else(|| {
         KitError::usage(
             "name the folder with the backend's sources with --source, or set BACKEND_SOURCES",
         )
@@ -142,7 +122,7 @@ async fn prepare(
     let workshop = workshop.await.map_err(|error| KitError::usage(error.to_string()))?;
     let program = std::env::current_exe()
         .map_err(|error| KitError::usage(format!("the path of this program: {error}")))?;
-    Ok(Mending { serving, imports, workshop, engine, evidence, limits: options.limits, program })
+    Ok(Mending { serving, imports, workshop, engine, evidence, limits: limits(args), program })
 }
 
 /// Returns the backend whose agent makes the change.
@@ -190,10 +170,10 @@ fn print_refusal(Refused(reasons): &Refused) {
 }
 
 /// Writes the component and the change, and prints the next step.
-fn finish(mended: &MendedBackend, options: &MendOptions) -> u8 {
+fn finish(mended: &MendedBackend, args: &MendArgs) -> u8 {
     let page = OutputStyle::for_stdout();
-    let name = &options.name;
-    let component = options.output.clone().unwrap_or_else(|| format!("{name}.mended.wasm").into());
+    let name = &args.name;
+    let component = args.output.clone().unwrap_or_else(|| format!("{name}.mended.wasm").into());
     let change = component.with_extension("diff");
     for (path, bytes) in
         [(&component, &mended.component[..]), (&change, mended.patch.diff.as_bytes())]
@@ -226,12 +206,8 @@ fn finish(mended: &MendedBackend, options: &MendOptions) -> u8 {
 }
 
 /// Returns limits from the arguments of the command line.
-pub(crate) fn limits(
-    rounds: u32,
-    minutes: u32,
-    cost_usd: Option<f64>,
-    mutants: usize,
-) -> MendLimits {
+fn limits(args: &MendArgs) -> MendLimits {
+    let MendArgs { rounds, minutes, max_cost: cost_usd, mutants, .. } = *args;
     let time = Duration::from_secs(u64::from(minutes) * 60);
     MendLimits { rounds, time, cost_usd, mutants }
 }

@@ -7,10 +7,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::templates;
-use aetheel::cli::{AgentRunKind, Language, exit};
+use aetheel::cli::{AgentRunKind, Language, NewArgs, exit};
 use aetheel::commands::kit::KitError;
 
-pub(crate) fn run(name: String, lang: Language, kind: AgentRunKind, into: Option<PathBuf>) -> u8 {
+pub(crate) fn run(args: NewArgs) -> u8 {
+    let NewArgs { name, lang, kind, into } = args;
     let folder = into.unwrap_or_else(|| PathBuf::from(&name));
     match create(&name, lang, kind, &folder) {
         Ok(files) => {

@@ -2,7 +2,6 @@
 //! recording, and writes a profile for Firefox's profiler.
 
 use std::io::{BufWriter, Write as _};
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +10,7 @@ use serde_json::json;
 use tempfile::NamedTempFile;
 
 use crate::open::{self, OpenedComponent};
-use aetheel::cli::exit;
+use aetheel::cli::{ProfileArgs, exit};
 use aetheel::commands::kit::KitError;
 use aetheel::terminal::{self, OutputStyle};
 use aetheel_model::plain::counted;
@@ -26,14 +25,6 @@ const INPUTS_PER_CALL: usize = 64;
 /// The number of functions that are printed.
 const FUNCTIONS_SHOWN: usize = 10;
 
-/// The options of the command.
-pub(super) struct ProfileOptions {
-    pub(super) output: Option<PathBuf>,
-    pub(super) rounds: Option<NonZeroU32>,
-    pub(super) any_backend: bool,
-    pub(super) json: bool,
-}
-
 /// The result of a measurement.
 struct ProfileResult {
     title: String,
@@ -43,45 +34,40 @@ struct ProfileResult {
     ran: Duration,
 }
 
-pub(crate) async fn run(component: PathBuf, recording: PathBuf, options: ProfileOptions) -> u8 {
-    let json = options.json;
-    match measure(&component, recording, options).await {
-        Ok(result) if json => {
-            terminal::json(&result.to_json(&component));
+pub(crate) async fn run(args: ProfileArgs) -> u8 {
+    match measure(&args).await {
+        Ok(result) if args.json => {
+            terminal::json(&result.to_json(&args.component));
             exit::OK
         }
         Ok(result) => {
-            result.print(&component);
+            result.print(&args.component);
             exit::OK
         }
         Err(unable) => unable.report(),
     }
 }
 
-async fn measure(
-    component: &Path,
-    recording: PathBuf,
-    options: ProfileOptions,
-) -> Result<ProfileResult, KitError> {
-    let case = open::case(recording).await.map_err(|error| KitError {
+async fn measure(args: &ProfileArgs) -> Result<ProfileResult, KitError> {
+    let case = open::case(args.recording.clone()).await.map_err(|error| KitError {
         hint: Some(
             "name one recording (`NAME.jsonl`): of a gateway, from RECORDINGS_DIR, or made with `aetheel backend record`",
         ),
         ..error
     })?;
     let engine = open::profiling_engine()?;
-    let OpenedComponent { inspection, backend } = open::component(&engine, component).await?;
-    if !options.any_backend {
+    let OpenedComponent { inspection, backend } = open::component(&engine, &args.component).await?;
+    if !args.any_backend {
         check_backend(&case, &inspection.descriptor.name)?;
     }
-    let output = options.output.unwrap_or_else(|| default_output(component));
+    let output = args.output.clone().unwrap_or_else(|| default_output(&args.component));
     // A folder that cannot be written to is reported before the measurement.
     let file = create_beside(&output).map_err(|error| unwritable(&output, &error))?;
 
     let profile = Arc::new(StackProfile::default());
     let opened = OpenedComponent { inspection, backend: backend.profiled(Arc::clone(&profile)) };
     let (begun, mut rounds) = (Instant::now(), 0);
-    while options.rounds.map_or(begun.elapsed() < MEASURE_TIME, |most| rounds < most.get()) {
+    while args.rounds.map_or(begun.elapsed() < MEASURE_TIME, |most| rounds < most.get()) {
         read_once(&opened, &case).await?;
         rounds += 1;
     }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{guest_output, resolve};
 use crate::open::{self, OpenedComponent};
-use aetheel::cli::exit;
+use aetheel::cli::{ReplayArgs, exit};
 use aetheel::commands::kit::KitError;
 use aetheel::terminal::{self, OutputStyle};
 use aetheel_kit::summary;
@@ -16,21 +16,15 @@ use aetheel_recording::case::Case;
 use aetheel_recording::replay::{Batches, ReplayResult, replay};
 use aetheel_settings::Config;
 
-pub(crate) async fn run(
-    config: Config,
-    component: PathBuf,
-    recording: PathBuf,
-    diff: Option<PathBuf>,
-    json: bool,
-) -> u8 {
+pub(crate) async fn run(config: Config, args: &ReplayArgs) -> u8 {
     let done = async {
-        let component = resolve::component_path(&component, &config)?;
-        let recording = resolve::recording_path(&recording, &config)?;
-        match diff {
-            None => show(&component, recording, json).await,
+        let component = resolve::component_path(&args.component, &config)?;
+        let recording = resolve::recording_path(&args.recording, &config)?;
+        match &args.diff {
+            None => show(&component, recording, args.json).await,
             Some(other) => {
-                let other = resolve::component_path(&other, &config)?;
-                compare(&component, &other, recording, json).await
+                let other = resolve::component_path(other, &config)?;
+                compare(&component, &other, recording, args.json).await
             }
         }
     };

@@ -28,27 +28,27 @@ const NAME_VARIABLES: [&str; 5] = ["USER", "LOGNAME", "SUDO_USER", "HOSTNAME", "
 /// The file with the name of the machine.
 const HOST_NAME_FILE: &str = "/etc/hostname";
 
-pub(crate) async fn run(settings: OperatorSettings, wish: &ReportArgs) -> u8 {
-    let done = write_report(settings, wish).await;
+pub(crate) async fn run(settings: OperatorSettings, args: &ReportArgs) -> u8 {
+    let done = write_report(settings, args).await;
     done.unwrap_or_else(|unable| unable.report())
 }
 
-async fn write_report(settings: OperatorSettings, wish: &ReportArgs) -> Result<u8, KitError> {
+async fn write_report(settings: OperatorSettings, args: &ReportArgs) -> Result<u8, KitError> {
     let config = &settings.config;
-    let case = resolve::turn_case(&wish.turn, config).await?;
+    let case = resolve::turn_case(&args.turn, config).await?;
     let header = &case.tape.header;
-    let component = match &wish.backend {
+    let component = match &args.backend {
         Some(given) => resolve::component_path(given, config)?,
         None => resolve::component_by_digest(&header.backend, &header.digest, config)
             .map_err(|error| KitError { hint: Some(PROFILE_HINT), ..error })?,
     };
-    let output = match &wish.output {
+    let output = match &args.output {
         Some(path) => path.clone(),
         None => default_output(&case.path),
     };
     refuse_existing(&output)?;
     let opened = open::component(&open::limited_engine(&config.limits)?, &component).await?;
-    if opened.inspection.digest != header.digest && wish.backend.is_none() {
+    if opened.inspection.digest != header.digest && args.backend.is_none() {
         print_stderr(&format!(
             "note: {} did not make the recording. The component that made it has the SHA-256 {} and is neither in {} (BACKENDS_DIR) nor among the kept ones in CONFIG_DIR/state; pass its file with `--backend`",
             component.display(),
@@ -62,11 +62,11 @@ async fn write_report(settings: OperatorSettings, wish: &ReportArgs) -> Result<u
         limits: guest_limits(&config.limits),
     };
     let options = ReportOptions {
-        turn: turn_of(&case, &wish.turn),
-        kind: wish.fault,
-        expected: wish.expect.clone(),
-        keep_text: wish.keep_text,
-        limits: ReportLimits { replays: wish.replays, time: Duration::from_secs(wish.seconds) },
+        turn: turn_of(&case, &args.turn),
+        kind: args.fault,
+        expected: args.expect.clone(),
+        keep_text: args.keep_text,
+        limits: ReportLimits { replays: args.replays, time: Duration::from_secs(args.seconds) },
         private: private_names(&settings),
         component: std::fs::read(&component).map_err(|error| {
             KitError::usage(format!("cannot read {}: {error}", component.display()))
@@ -77,7 +77,7 @@ async fn write_report(settings: OperatorSettings, wish: &ReportArgs) -> Result<u
     let made = progress::with_spinner("shrinking the recording", made).await;
     let report = made.map_err(|error| refusal(&case, &error))?;
     write_new(&output, &report.text)?;
-    if wish.json {
+    if args.json {
         terminal::json(&json!({
             "output": output.display().to_string(),
             "lines": report.lines,

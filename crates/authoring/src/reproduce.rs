@@ -1,13 +1,13 @@
 //! `aetheel reproduce`: shows the fault of a report.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::json;
 
 use super::resolve;
 use crate::open::{self, OpenedComponent};
-use aetheel::cli::exit;
+use aetheel::cli::{ReproduceArgs, exit};
 use aetheel::commands::kit::KitError;
 use aetheel::startup::settings::OperatorSettings;
 use aetheel::terminal::{self, OutputStyle, print_stderr};
@@ -22,26 +22,16 @@ const MAX_CALL_MS: u64 = 10_000;
 /// Largest number of characters of a text from a report that is shown.
 const MAX_SHOWN: usize = 300;
 
-pub(crate) async fn run(
-    settings: OperatorSettings,
-    file: PathBuf,
-    backend: Option<PathBuf>,
-    json: bool,
-) -> u8 {
-    let done = show(&settings, file, backend, json).await;
+pub(crate) async fn run(settings: OperatorSettings, args: &ReproduceArgs) -> u8 {
+    let done = show(&settings, args).await;
     done.unwrap_or_else(|unable| unable.report())
 }
 
-async fn show(
-    settings: &OperatorSettings,
-    file: PathBuf,
-    backend: Option<PathBuf>,
-    json: bool,
-) -> Result<u8, KitError> {
-    let case = open::case(file).await?;
+async fn show(settings: &OperatorSettings, args: &ReproduceArgs) -> Result<u8, KitError> {
+    let case = open::case(args.file.clone()).await?;
     let facts = read_facts(&case.path)?;
     let header = &case.tape.header;
-    let component = match &backend {
+    let component = match &args.backend {
         Some(given) => resolve::component_path(given, &settings.config)?,
         None => resolve::component_by_digest(&header.backend, &header.digest, &settings.config)
             .map_err(|error| KitError {
@@ -55,7 +45,7 @@ async fn show(
     let result = reproduce(&opened.backend, &case.tape, &facts.fault).await.map_err(|failure| {
         KitError::failed(format!("{}: no guest can be opened: {failure}", component.display()))
     })?;
-    if json {
+    if args.json {
         print_json(&case, &facts, &result, same);
     } else {
         print(&case, &facts, &result, &opened, &component);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::resolve;
-use aetheel::cli::exit;
+use aetheel::cli::{SimulateCrashArgs, exit};
 use aetheel::commands::kit::KitError;
 use aetheel::progress;
 use aetheel::startup::settings::OperatorSettings;
@@ -25,15 +25,6 @@ use aetheel_turn::Backends as _;
 
 /// Largest number of points that are printed as text.
 const MAX_SHOWN: usize = 10;
-
-pub(crate) struct SimulateCrashOptions {
-    /// A recording, the id of a turn or link, or a lane.
-    pub(crate) recording: PathBuf,
-    /// Largest number of points; 0 for all.
-    pub(crate) points: usize,
-    /// Whether to print JSON.
-    pub(crate) json: bool,
-}
 
 /// The result of all simulated crashes. Fields may be added, but never change or disappear.
 #[derive(Debug, Serialize)]
@@ -74,7 +65,7 @@ struct CrashRow {
     hint: Option<&'static str>,
 }
 
-pub(crate) async fn run(settings: OperatorSettings, wish: SimulateCrashOptions) -> u8 {
+pub(crate) async fn run(settings: OperatorSettings, args: &SimulateCrashArgs) -> u8 {
     let redactor = settings.redactor.clone();
     if let Err(fault) =
         log::start(LogFormat::Human, terminal::command_log_level(), redactor.clone())
@@ -82,7 +73,7 @@ pub(crate) async fn run(settings: OperatorSettings, wish: SimulateCrashOptions) 
         fail(&fault.to_string());
         return exit::CONFIG;
     }
-    let case = match resolve::turn_case(&wish.recording, &settings.config).await {
+    let case = match resolve::turn_case(&args.recording, &settings.config).await {
         Ok(case) => case,
         Err(unable) => return unable.report(),
     };
@@ -99,9 +90,9 @@ pub(crate) async fn run(settings: OperatorSettings, wish: SimulateCrashOptions) 
         return KitError { code: exit::UNAVAILABLE, text, hint }.report();
     };
     let message = "simulating crashes";
-    let report = progress::with_spinner(message, simulate(&*backend, &case, wish.points)).await;
+    let report = progress::with_spinner(message, simulate(&*backend, &case, args.points)).await;
     let text = match serde_json::to_string_pretty(&report) {
-        Ok(text) if wish.json => text + "\n",
+        Ok(text) if args.json => text + "\n",
         _ => report.page(OutputStyle::for_stdout()),
     };
     // Write errors are ignored: stdout may be closed. The exit code reports the result.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use crate::open::{self, OpenedComponent};
-use aetheel::cli::exit;
+use aetheel::cli::{TestArgs, exit};
 use aetheel::commands::kit::{KitError, read_cases};
 use aetheel::terminal::{self, OutputStyle};
 use aetheel_kit::golden::{self, CaseVerdict};
@@ -14,20 +14,17 @@ use aetheel_model::plain::counted;
 use aetheel_recording::case::Case;
 use aetheel_store::disk::{WORLD_READABLE_MODE, replace_for};
 
-pub(crate) async fn run(component: PathBuf, cases: Vec<PathBuf>, update: bool, json: bool) -> u8 {
-    match test(&component, cases, update, json).await {
+pub(crate) async fn run(args: TestArgs) -> u8 {
+    match test(args).await {
         Ok(code) => code,
         Err(unable) => unable.report(),
     }
 }
 
-async fn test(
-    component: &Path,
-    paths: Vec<PathBuf>,
-    update: bool,
-    json: bool,
-) -> Result<u8, KitError> {
-    let cases = read_cases(paths).await?;
+async fn test(args: TestArgs) -> Result<u8, KitError> {
+    let TestArgs { component, cases, update, json } = args;
+    let component = component.as_path();
+    let cases = read_cases(cases).await?;
     let opened = open::component(&open::explaining_engine()?, component).await?;
     let page = OutputStyle::for_stdout();
     let (mut passed, mut rows) = (0, Vec::new());

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use wit_bindgen_core::{Files, WorldGenerator};
 
 use super::contract::{self, ContractError};
-use aetheel::cli::{Language, exit};
+use aetheel::cli::{BindingsArgs, Language, exit};
 use aetheel::terminal::print_stderr;
 
 /// The reason why the files cannot be written.
@@ -34,7 +34,7 @@ enum GeneratorError {
 }
 
 /// Writes the files for a language into a folder, then prints their paths and the next step.
-pub(crate) fn run(lang: Language, out: PathBuf) -> u8 {
+pub(crate) fn run(BindingsArgs { lang, out }: BindingsArgs) -> u8 {
     match write(lang, &out) {
         Ok(written) => {
             let mut text: String =

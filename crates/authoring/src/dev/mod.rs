@@ -5,42 +5,19 @@ mod live;
 mod round;
 mod sources;
 
-use std::path::PathBuf;
-
 use self::live::{EndSignals, LiveChannel};
 use self::round::Author;
 use self::sources::Sources;
-use aetheel::cli::exit;
+use aetheel::cli::{DevArgs, exit};
 use aetheel::commands::kit::KitError;
 use aetheel::terminal::{self, OutputStyle};
-use aetheel_model::id::ChannelId;
 use aetheel_settings::Config;
 
-/// The arguments of the command.
-pub(crate) struct DevOptions {
-    /// The folder of the project.
-    pub folder: PathBuf,
-    /// Recordings, or folders of them, besides the cases of the project.
-    pub recordings: Vec<PathBuf>,
-    /// How many of the gateway's newest recordings of this backend are read too.
-    pub turns: usize,
-    /// The command that builds the component.
-    pub build: String,
-    /// The file that the build writes, if it is not the only `*.wasm` in the folder.
-    pub component: Option<PathBuf>,
-    /// The component to compare with, instead of the first build.
-    pub against: Option<PathBuf>,
-    /// The channel that the running gateway serves with each build.
-    pub live: Option<ChannelId>,
-    /// Whether the command ends after the first round.
-    pub once: bool,
-}
-
-pub(crate) async fn run(config: Config, options: DevOptions) -> u8 {
-    let live = options.live.map(|channel| LiveChannel::new(&config, channel));
+pub(crate) async fn run(config: Config, args: &DevArgs) -> u8 {
+    let live = args.live.map(|channel| LiveChannel::new(&config, channel));
     let ended = match live {
-        None => develop(config, options, None).await,
-        Some(live) => until_signal(develop(config, options, Some(live))).await,
+        None => develop(config, args, None).await,
+        Some(live) => until_signal(develop(config, args, Some(live))).await,
     };
     ended.unwrap_or_else(|unable| unable.report())
 }
@@ -62,12 +39,12 @@ async fn until_signal(
 
 async fn develop(
     config: Config,
-    options: DevOptions,
+    args: &DevArgs,
     mut live: Option<LiveChannel>,
 ) -> Result<u8, KitError> {
-    let once = options.once;
-    let mut sources = Sources::watch(&options.folder)?;
-    let mut author = Author::new(config.clone(), options).await?;
+    let once = args.once;
+    let mut sources = Sources::watch(&args.folder)?;
+    let mut author = Author::new(config.clone(), args).await?;
     loop {
         let tried = author.round().await;
         match tried {

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use similar::ChangeTag;
 
-use super::DevOptions;
 use crate::guest_output::{self, GuestOutput};
 use crate::open::{self, OpenedComponent};
 use crate::{check, resolve, test};
+use aetheel::cli::DevArgs;
 use aetheel::commands::kit::{KitError, read_cases};
 use aetheel::terminal::{self, OutputStyle};
 use aetheel_kit::golden;
@@ -34,15 +34,15 @@ const BUILD_LINES: usize = 60;
 const MOST_SHOWN: usize = 12;
 /// Maximum number of characters of a text that is shown.
 const MOST_CHARACTERS: usize = 200;
-/// Runs a command in a folder, with one stream for its output and its errors. The command finds this
-/// program in `AETHEEL`, as the Makefiles of `aetheel backend new` expect.
+/// Runs a command in a folder, with one stream for its output and its errors. The command finds the
+/// program `aetheel` in `AETHEEL`, as the Makefiles of `aetheel backend new` expect.
 const BUILD_SCRIPT: &str =
     r#"cd "$1" && exec 2>&1 && export AETHEEL="${AETHEEL:-$3}" && eval "$2""#;
 
 /// Tries one build after the other.
-pub(super) struct Author {
+pub(super) struct Author<'a> {
     config: Config,
-    options: DevOptions,
+    args: &'a DevArgs,
     engine: Engine,
     printed: GuestOutput,
     /// The recordings, once the name of the backend is known.
@@ -73,22 +73,22 @@ impl TriedComponent {
     }
 }
 
-impl Author {
+impl<'a> Author<'a> {
     /// Reads the recordings and the component to compare with.
     ///
     /// # Errors
     /// An argument names nothing that can be used.
-    pub(super) async fn new(config: Config, options: DevOptions) -> Result<Self, KitError> {
+    pub(super) async fn new(config: Config, args: &'a DevArgs) -> Result<Self, KitError> {
         let engine = open::explaining_engine()?;
         let mut baseline = None;
-        if let Some(against) = &options.against {
+        if let Some(against) = &args.against {
             let path = resolve::component_path(against, &config)?;
             let component = open::component(&engine, &path).await?;
             let name = path.display().to_string();
             baseline = Some(ComparedComponent { name, component, replays: Vec::new() });
         }
         let printed = guest_output::capture();
-        Ok(Self { config, options, engine, printed, recordings: None, baseline, good: false })
+        Ok(Self { config, args, engine, printed, recordings: None, baseline, good: false })
     }
 
     /// Returns whether the last round found no problem.
@@ -132,11 +132,12 @@ impl Author {
     /// Runs the build. Prints the end of its output if it fails.
     async fn build(&self, page: OutputStyle) -> Result<bool, KitError> {
         let [script, name] = ["-c", BUILD_SCRIPT].map(OsString::from);
-        let (folder, build) = (self.options.folder.as_os_str(), &self.options.build);
-        let this = std::env::current_exe().map_or_else(|_| "aetheel".into(), OsString::from);
+        let (folder, build) = (self.args.folder.as_os_str(), &self.args.build);
+        let beside = std::env::current_exe().unwrap_or_default().with_file_name("aetheel");
+        let aetheel = if beside.is_file() { beside.into() } else { OsString::from("aetheel") };
         let command = OperatorCommand {
             program: PathBuf::from("sh"),
-            arguments: vec![script, name, "sh".into(), folder.to_owned(), build.into(), this],
+            arguments: vec![script, name, "sh".into(), folder.to_owned(), build.into(), aetheel],
             inherits_stdin: false,
             limit: BUILD_LIMIT,
         };
@@ -156,8 +157,8 @@ impl Author {
 
     /// Returns the file that the build wrote.
     fn component(&self) -> Result<PathBuf, KitError> {
-        let folder = &self.options.folder;
-        if let Some(named) = &self.options.component {
+        let folder = &self.args.folder;
+        if let Some(named) = &self.args.component {
             return Ok(folder.join(named));
         }
         let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -182,7 +183,7 @@ impl Author {
         opened: &OpenedComponent,
         page: OutputStyle,
     ) -> Result<Vec<Case>, KitError> {
-        let folder = self.options.folder.join("cases");
+        let folder = self.args.folder.join("cases");
         if aetheel_recording::case::find(std::slice::from_ref(&folder)).is_err() {
             terminal::line(&page.dim("cases: there are no recordings in `cases`"));
             return Ok(Vec::new());
@@ -245,12 +246,12 @@ impl Author {
 
     /// Reads the named recordings and the newest ones of the gateway.
     async fn find_recordings(&self, backend: &str) -> Result<Vec<Case>, KitError> {
-        let mut found = if self.options.recordings.is_empty() {
+        let mut found = if self.args.recordings.is_empty() {
             Vec::new()
         } else {
-            read_cases(self.options.recordings.clone()).await?
+            read_cases(self.args.recordings.clone()).await?
         };
-        let (folder, most) = (self.config.recordings_dir.clone(), self.options.turns);
+        let (folder, most) = (self.config.recordings_dir.clone(), self.args.turns);
         let backend = backend.to_owned();
         let read = tokio::task::spawn_blocking(move || recent(&folder, &backend, most)).await;
         found.extend(read.unwrap_or_default());

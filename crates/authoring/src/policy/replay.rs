@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 
 use super::report::{ReplayReport, ReplayedRequest};
 use crate::open;
-use aetheel::cli::exit;
+use aetheel::cli::{PolicyReplayArgs, exit};
 use aetheel::commands::kit::KitError;
 use aetheel::startup::settings::OperatorSettings;
 use aetheel::terminal::{self, fail};
@@ -32,15 +32,6 @@ use aetheel_store::workspace::{Channels, Workspace};
 /// Maximum length of a line, in bytes.
 const MAX_LINE_BYTES: usize = 16 << 20;
 
-/// The arguments of the command.
-#[derive(Debug)]
-pub(crate) struct ReplayOptions {
-    pub(crate) component: PathBuf,
-    pub(crate) recordings: Vec<PathBuf>,
-    pub(crate) since: Option<Date>,
-    pub(crate) json: bool,
-}
-
 /// The reason why a recording is left out.
 #[derive(Debug, thiserror::Error)]
 enum UnreadRecording {
@@ -50,7 +41,7 @@ enum UnreadRecording {
     Damaged(#[from] ReadError),
 }
 
-pub(crate) async fn run(settings: OperatorSettings, options: ReplayOptions) -> u8 {
+pub(crate) async fn run(settings: OperatorSettings, args: &PolicyReplayArgs) -> u8 {
     let OperatorSettings { config, redactor, .. } = settings;
     if let Err(fault) =
         log::start(LogFormat::Human, terminal::command_log_level(), redactor.clone())
@@ -58,9 +49,9 @@ pub(crate) async fn run(settings: OperatorSettings, options: ReplayOptions) -> u
         fail(&fault.to_string());
         return exit::CONFIG;
     }
-    match replay(&config, &redactor, &options).await {
+    match replay(&config, &redactor, args).await {
         Ok(report) => {
-            if options.json {
+            if args.json {
                 terminal::json(&report);
             } else {
                 report.print(&redactor);
@@ -74,12 +65,12 @@ pub(crate) async fn run(settings: OperatorSettings, options: ReplayOptions) -> u
 async fn replay(
     config: &Config,
     redactor: &Redactor,
-    options: &ReplayOptions,
+    args: &PolicyReplayArgs,
 ) -> Result<ReplayReport, KitError> {
-    let policy = super::policy(&open::engine()?, &options.component).await?;
-    let facts = RecordedContexts::read(config, options.since).await;
+    let policy = super::policy(&open::engine()?, &args.component).await?;
+    let facts = RecordedContexts::read(config, args.since).await;
     let mut report = ReplayReport::new(super::title(&policy), &policy);
-    for path in recordings(config, options).await? {
+    for path in recordings(config, args).await? {
         let read_path = path.clone();
         let read = tokio::task::spawn_blocking(move || read(&read_path));
         let requests = match read.await.map_err(io::Error::other) {
@@ -104,9 +95,9 @@ async fn replay(
 }
 
 /// Returns the recordings to read, the oldest first.
-async fn recordings(config: &Config, options: &ReplayOptions) -> Result<Vec<PathBuf>, KitError> {
-    if !options.recordings.is_empty() {
-        return Ok(options.recordings.clone());
+async fn recordings(config: &Config, args: &PolicyReplayArgs) -> Result<Vec<PathBuf>, KitError> {
+    if !args.recordings.is_empty() {
+        return Ok(args.recordings.clone());
     }
     let folder = config.recordings_dir.clone();
     let listed = tokio::task::spawn_blocking(move || newest(&folder, usize::MAX)).await;
@@ -115,7 +106,7 @@ async fn recordings(config: &Config, options: &ReplayOptions) -> Result<Vec<Path
         KitError::usage(format!("RECORDINGS_DIR {}: {error}", config.recordings_dir.display()))
     })?;
     let day = |path: &Path| path.parent()?.file_name()?.to_str()?.parse::<Date>().ok();
-    if let Some(since) = options.since {
+    if let Some(since) = args.since {
         paths.retain(|path| day(path).is_none_or(|day| day >= since));
     }
     paths.reverse();

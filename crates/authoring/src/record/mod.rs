@@ -15,13 +15,14 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use self::script::{StdinScript, StdinStep};
+use aetheel::cli::{RecordArgs, exit};
 use aetheel::commands::kit::KitError;
 use aetheel::startup::settings;
 use aetheel::terminal::print_stderr;
 use aetheel_model::agent::descriptor::Framing;
 use aetheel_model::agent::{
-    AgentLine, Exit, Exited, HostCommand, Input, Mode, Pipe, PromptPart, Safety, Signal, Spawned,
-    StartTurn, TurnRef,
+    AgentLine, Exit, Exited, HostCommand, Input, Pipe, PromptPart, Signal, Spawned, StartTurn,
+    TurnRef,
 };
 use aetheel_model::limits::ResourceLimits;
 use aetheel_model::plain::{counted, with_causes};
@@ -37,33 +38,14 @@ const KEY: u32 = 1;
 /// Working directory in the recording. The real one is left out, because recordings are shared.
 const RECORDED_CWD: &str = "/project";
 
-/// Facts for the recording that only the caller knows.
-pub(crate) struct RecordOptions {
-    /// The prompt of the first turn.
-    pub prompt: String,
-    /// The agent's version, for example `2.1.197`, if known.
-    pub agent_version: Option<String>,
-    /// How much the agent may do without asking.
-    pub safety: Safety,
-    pub mode: Mode,
-    /// Whether the process serves several turns.
-    pub live: bool,
-    /// Text that marks the end of a turn when a line of the agent contains it.
-    pub until: Option<String>,
-}
-
-pub(crate) async fn run(output: Option<PathBuf>, said: RecordOptions, command: Vec<String>) -> u8 {
-    match record(output, said, command).await {
+pub(crate) async fn run(args: RecordArgs) -> u8 {
+    match record(args).await {
         Ok(code) => code,
         Err(unable) => unable.report(),
     }
 }
 
-async fn record(
-    output: Option<PathBuf>,
-    said: RecordOptions,
-    command: Vec<String>,
-) -> Result<u8, KitError> {
+async fn record(args: RecordArgs) -> Result<u8, KitError> {
     let variables: HashMap<String, String> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
@@ -71,10 +53,9 @@ async fn record(
         .map_err(|error| KitError::usage(format!("the working directory: {error}")))?;
     let custody = Custody::new(Means::Best)
         .map_err(|error| KitError::usage(format!("cannot take custody of processes: {error}")))?;
-    let launch = launch(&command, &variables, &cwd);
-    let mut tape =
-        RecordingWriter::create(output, &command[0], settings::redactor_of(&variables), &said)?;
-    tape.write_opening(&said, &launch)?;
+    let launch = launch(&args.command, &variables, &cwd);
+    let mut tape = RecordingWriter::create(&args, settings::redactor_of(&variables))?;
+    tape.write_opening(&args, &launch)?;
     let process = match custody.launch(launch).await {
         Ok(process) => process,
         Err(error) => {
@@ -84,10 +65,10 @@ async fn record(
     };
     tape.append(EntryKind::In(Input::Spawned(Spawned {
         proc: KEY,
-        agent_version: said.agent_version,
+        agent_version: args.agent_version,
     })))?;
     let exit =
-        record_process(process, read_stdin(), StdinScript::new(said.live, said.until), &mut tape)
+        record_process(process, read_stdin(), StdinScript::new(args.live, args.until), &mut tape)
             .await?;
     let how = match exit {
         Exit::Code(0) => "completed".to_owned(),
@@ -101,7 +82,7 @@ async fn record(
         Exit::Code(code) => u8::try_from(code).unwrap_or(u8::MAX),
         // The same exit code as that of shells.
         Exit::Signal(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
-        Exit::Unknown => aetheel::cli::exit::SOFTWARE,
+        Exit::Unknown => exit::SOFTWARE,
     })
 }
 
@@ -249,28 +230,26 @@ struct RecordingWriter {
 }
 
 impl RecordingWriter {
-    fn create(
-        output: Option<PathBuf>,
-        program: &str,
-        redactor: Redactor,
-        said: &RecordOptions,
-    ) -> Result<Self, KitError> {
-        let name =
-            Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    fn create(args: &RecordArgs, redactor: Redactor) -> Result<Self, KitError> {
+        let name = Path::new(&args.command[0])
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         let numbered = |number: u32| {
             if number == 1 { format!("{name}.jsonl") } else { format!("{name}-{number}.jsonl") }
         };
-        let places = match output {
-            Some(path) => vec![path],
+        let places = match &args.output {
+            Some(path) => vec![path.clone()],
             None => (1..1_000).map(|number| PathBuf::from(numbered(number))).collect(),
         };
         let mut pattern = StartTurn {
             cwd: RECORDED_CWD.to_owned(),
-            one_shot: !said.live,
+            one_shot: !args.live,
             turn: KEY - 1,
-            ..StartTurn::plain("", said.safety)
+            ..StartTurn::plain("", args.safety)
         };
-        pattern.settings.mode = said.mode;
+        pattern.settings.mode = args.mode;
         let mut refused =
             KitError::usage("no free file name for the recording; name a file with --output");
         for path in places {
@@ -301,7 +280,7 @@ impl RecordingWriter {
     }
 
     /// Writes the header and the start of the first turn.
-    fn write_opening(&mut self, said: &RecordOptions, launch: &Launch) -> Result<(), KitError> {
+    fn write_opening(&mut self, args: &RecordArgs, launch: &Launch) -> Result<(), KitError> {
         let header = Header {
             aetheel_recording: FORMAT,
             link: uuid::Uuid::new_v4().to_string(),
@@ -309,11 +288,11 @@ impl RecordingWriter {
             backend_version: "recorded by hand".to_owned(),
             generation: 0,
             digest: String::new(),
-            agent_version: said.agent_version.clone(),
+            agent_version: args.agent_version.clone(),
             started: jiff::Timestamp::now().to_string(),
         };
         self.write(serde_json::to_string(&header).unwrap_or_default())?;
-        self.begin_turn(&said.prompt)?;
+        self.begin_turn(&args.prompt)?;
         let words = std::iter::once(launch.program.as_os_str())
             .chain(launch.arguments.iter().map(OsString::as_os_str));
         let command = words.map(|word| word.to_string_lossy().into_owned()).collect();
