@@ -9,8 +9,8 @@
 //! | layer | crates and modules |
 //! |---|---|
 //! | workbench | `aetheel-authoring` |
-//! | program | [`cli`] [`commands`] [`app`] [`startup`] [`agents`] [`kit_program`] [`terminal`] [`terminal_prompt`] [`progress`] [`sources`] [`demo`] [`mending`] |
-//! | holder | `aetheel-hold` |
+//! | program | [`cli`] [`commands`] [`app`] [`startup`] [`agents`] [`kit_program`] [`terminal`] [`terminal_prompt`] [`progress`] [`sources`] [`demo`] |
+//! | holder, mending | `aetheel-hold` `aetheel-mending` |
 //! | adapters | `aetheel-wasm` `aetheel-process` `aetheel-discord` `aetheel-console` `aetheel-web` `aetheel-cluster` `aetheel-registry` `aetheel-otel` |
 //! | use cases | `aetheel-dispatch` `aetheel-kit` |
 //! | turns | `aetheel-turn` |
@@ -24,7 +24,6 @@ pub mod cli;
 pub mod commands;
 pub mod demo;
 pub mod kit_program;
-pub mod mending;
 pub mod progress;
 pub mod sources;
 pub mod startup;

@@ -16,7 +16,7 @@ const LAYERS: [&[&str]; 8] = [
     &["turn"],
     &["dispatch", "kit"],
     &["cluster", "console", "discord", "otel", "process", "registry", "wasm", "web"],
-    &["hold"],
+    &["hold", "mending"],
     // Above the program in `src/`.
     &["authoring"],
 ];

@@ -31,13 +31,16 @@ async fn files() -> Vec<(String, String)> {
         bindings.set_setting(lane, "scripted", "model", Some("opus".to_owned())).await.unwrap();
     }
     let given = workspace
+        .state
         .export_lanes(std::sync::Arc::new(|lane| *lane != Lane::Channel(ChannelId::discord(8))))
         .await;
     let not_eight = workspace
+        .state
         .export_lanes(std::sync::Arc::new(|lane| *lane == Lane::Channel(ChannelId::discord(8))))
         .await;
     assert!(not_eight[0].1.contains("channel:8") && !given[0].1.contains("channel:8"));
     workspace
+        .state
         .forget_lanes(std::sync::Arc::new(|lane| *lane == Lane::Channel(ChannelId::discord(7))))
         .await
         .unwrap();

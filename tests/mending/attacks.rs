@@ -2,8 +2,8 @@
 
 use std::os::unix::fs::symlink;
 
-use aetheel::mending::files::{self, LinkPolicy};
 use aetheel_kit::mend::SourceFiles;
+use aetheel_mending::files::{self, LinkPolicy};
 
 use super::all;
 use super::formats::{TURN, with_turn};

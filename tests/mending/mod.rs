@@ -16,7 +16,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-use aetheel::mending::workshop::Workshop;
+use aetheel_mending::workshop::Workshop;
 
 use self::formats::{Format, lost_formats};
 use self::smith::{Bench, adapter};

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use aetheel::mending::workshop::Workshop;
-use aetheel::mending::{MendLimits, MendedBackend, Mending, Refused};
 use aetheel_kit::mend::{LostRecording, MendEvidence, SourceFiles};
+use aetheel_mending::workshop::Workshop;
+use aetheel_mending::{MendLimits, MendedBackend, Mending, Refused};
 use aetheel_model::choice::SandboxMode;
 use aetheel_model::limits::ResourceLimits;
 use aetheel_process::{Custody, Means, Sandbox};

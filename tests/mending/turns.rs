@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aetheel::mending::agent::MendingAgent;
-use aetheel::mending::{MendError, MendedBackend, Refused};
 use aetheel_kit::mend::LostRecording;
+use aetheel_mending::agent::MendingAgent;
+use aetheel_mending::{MendError, MendedBackend, Refused};
 use aetheel_model::agent::{HostCommand, Input, TurnOutcome};
 use aetheel_model::redact::Redactor;
 use aetheel_recording::{Recorder, RecordingLimits};

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use crate::agents::AgentRegistry;
 use crate::kit_program::{self, KitProgramError};
-use crate::mending::agent::MendingAgent;
-use crate::mending::evidence::{self, EvidencePlaces};
-use crate::mending::workshop::{Workshop, WorkshopError};
-use crate::mending::{MendError, MendLimits, MendedBackend, Mending};
 use crate::startup::{InstallError, Installer, confinement, host_of};
+use aetheel_mending::agent::MendingAgent;
+use aetheel_mending::evidence::{self, EvidencePlaces};
+use aetheel_mending::workshop::{Workshop, WorkshopError};
+use aetheel_mending::{MendError, MendLimits, MendedBackend, Mending};
 use aetheel_model::plain::{counted, short_line, with_causes};
 use aetheel_model::redact::Redactor;
 use aetheel_model::rollout::Rollout;
@@ -208,7 +208,7 @@ impl MendingParts {
             })
             .await?;
         let folder = self.workspace.folder();
-        crate::mending::store(
+        aetheel_mending::store(
             &mended,
             &MendingNote::component_file(folder, backend),
             &MendingNote::difference_file(folder, backend),

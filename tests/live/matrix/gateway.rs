@@ -174,7 +174,6 @@ impl Cell {
             warnings: Vec::new(),
             secret_files: Vec::new(),
             origins: Vec::new(),
-            unknown_variables: Vec::new(),
         };
         let prepared = PreparedStart::prepare(settings, Purpose::Console)
             .await
