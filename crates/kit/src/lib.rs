@@ -1,8 +1,8 @@
 //! The test kit for backends: analyses components, without a terminal.
 //!
 //! Uses recordings (`aetheel_recording`), and of `aetheel_turn` only the rules for what a link may
-//! start. Must not know wasmtime or how results are printed. `tests/kit` tests this crate with real components, and with guests that
-//! misbehave on purpose.
+//! start. Must not know wasmtime or how results are printed. `tests/kit` tests this crate with real
+//! components, and with guests that misbehave on purpose.
 //!
 //! * [`check`] runs trials (`trial`), made by `hostile` and `damage`, against a simulated host
 //!   (`simulator`).

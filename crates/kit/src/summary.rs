@@ -60,20 +60,12 @@ pub fn summarize(tape: &ParsedRecording, replayed: &ReplayResult) -> Vec<Summary
                     Some(last) if text.replace => last.text.clone_from(&text.text),
                     Some(last) => last.text.push_str(&text.text),
                     None => {
-                        let (what, style) = if thinking {
-                            ("thinking", Style::Quiet)
-                        } else {
-                            ("text", Style::Plain)
+                        let (what, style) = match thinking {
+                            true => ("thinking".to_owned(), Style::Quiet),
+                            false => ("text".to_owned(), Style::Plain),
                         };
-                        let text = text.text.clone();
-                        entries.push(SummaryEntry {
-                            t,
-                            line,
-                            turn: Some(event.turn),
-                            what: what.into(),
-                            text,
-                            style,
-                        });
+                        let (turn, text) = (Some(event.turn), text.text.clone());
+                        entries.push(SummaryEntry { t, line, turn, what, text, style });
                     }
                 }
                 open = Some(this);
@@ -103,14 +95,8 @@ pub fn summarize(tape: &ParsedRecording, replayed: &ReplayResult) -> Vec<Summary
     entries.retain(|entry| !entry.text.is_empty() || entry.what != "text");
     if let Some((at, failure)) = &replayed.failure {
         let (t, line) = (tape.entries[*at].t, tape.lines[*at]);
-        entries.push(SummaryEntry {
-            t,
-            line,
-            turn: None,
-            what: "failed".into(),
-            text: failure.to_string(),
-            style: Style::Bad,
-        });
+        let (what, text) = ("failed".to_owned(), failure.to_string());
+        entries.push(SummaryEntry { t, line, turn: None, what, text, style: Style::Bad });
     }
     entries
 }

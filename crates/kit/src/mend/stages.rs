@@ -13,7 +13,9 @@ use crate::unread::locate;
 use aetheel_model::agent::{Action, AgentEventKind, TurnKey};
 use aetheel_model::plain::shortened;
 use aetheel_recording::case::Case;
-use aetheel_recording::comparison::{CompareError, Projection, compare, first_difference};
+use aetheel_recording::comparison::{
+    ActionDifference, CompareError, Projection, compare, first_difference,
+};
 use aetheel_recording::replay::{Batches, ReplayResult, endings, lost_text, replay};
 use aetheel_recording::reread::{RereadAnswer, reread_tape};
 use aetheel_recording::{
@@ -199,8 +201,8 @@ impl MendTrial<'_> {
                 (CaseVerdict::Same, _) => {}
                 (CaseVerdict::Unknown, actions) => {
                     let before: Vec<Action> = before.actions().cloned().collect();
-                    if let Some(difference) = different(&before, &actions) {
-                        judgement.add(MendRule::Cases, format!("{name}: {difference}"));
+                    if let Some(found) = first_difference(&before, &actions, Projection::Exact) {
+                        judgement.add(MendRule::Cases, format!("{name}: {}", described(found)));
                     }
                 }
                 (CaseVerdict::Differs(difference), _) => {
@@ -242,7 +244,8 @@ impl MendTrial<'_> {
         let of = async |backend: &dyn Backend| -> Result<Vec<Action>, GuestFailure> {
             Ok(replay(backend, &changed, FAST).await?.actions().cloned().collect())
         };
-        Ok(different(&of(&*self.pair.serving).await?, &of(&*self.pair.successor).await?))
+        let (before, now) = (of(&*self.pair.serving).await?, of(&*self.pair.successor).await?);
+        Ok(first_difference(&before, &now, Projection::Exact).map(described))
     }
 
     /// Changes keys of the recordings as a new version of the agent may do. In a case, nothing may be
@@ -389,10 +392,9 @@ async fn unnoticed_loss(
     Ok(loss.map(|loss| shortened(&loss.to_string(), MAX_SHOWN)))
 }
 
-/// Describes the first difference of two lists of actions.
-fn different(before: &[Action], after: &[Action]) -> Option<String> {
-    let differ = first_difference(before, after, Projection::Exact)?;
+/// Describes the first difference of the actions of two versions.
+fn described(found: ActionDifference) -> String {
     let show = |value: Option<String>| shortened(value.as_deref().unwrap_or("nothing"), MAX_SHOWN);
-    let (was, is) = (show(differ.expected), show(differ.got));
-    Some(format!("action {} was `{was}`, is `{is}`", differ.number))
+    let (was, is) = (show(found.expected), show(found.got));
+    format!("action {} was `{was}`, is `{is}`", found.number)
 }

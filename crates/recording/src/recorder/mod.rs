@@ -171,19 +171,25 @@ impl Recorder {
     /// The system's error if the recording cannot be kept.
     pub async fn keep(&self, recording: &Path, turn: &str) -> std::io::Result<PathBuf> {
         let name = PathBuf::from(kept_name(turn));
-        let (reply_tx, done) = oneshot::channel();
-        let (sender, message) = (
-            self.sender.clone(),
-            RecorderMessage::Keep(recording.to_owned(), self.folder.join(&name), reply_tx),
-        );
-        let gone = |_| std::io::Error::other("the recordings thread is gone");
+        let (from, to) = (recording.to_owned(), self.folder.join(&name));
+        self.request(|reply| RecorderMessage::Keep(from, to, reply)).await?;
+        Ok(name)
+    }
+
+    /// Sends a message to the thread and waits for its reply.
+    async fn request<T>(
+        &self,
+        message: impl FnOnce(oneshot::Sender<std::io::Result<T>>) -> RecorderMessage,
+    ) -> std::io::Result<T> {
+        let (reply, done) = oneshot::channel();
+        let (sender, message) = (self.sender.clone(), message(reply));
+        let gone = || std::io::Error::other("the recordings thread is gone");
         // Sending may block while the disk is slow.
         tokio::task::spawn_blocking(move || sender.send(message))
             .await
             .map_err(std::io::Error::other)?
-            .map_err(|_| gone(()))?;
-        done.await.map_err(|_| gone(()))??;
-        Ok(name)
+            .map_err(|_| gone())?;
+        done.await.map_err(|_| gone())?
     }
 
     /// Reads the folder again and removes recordings that are too old or exceed the limits. Returns
@@ -192,15 +198,7 @@ impl Recorder {
     /// # Errors
     /// The system's error if the folder cannot be listed.
     pub async fn tidy(&self) -> std::io::Result<usize> {
-        let (reply_tx, done) = oneshot::channel();
-        let (sender, gone) =
-            (self.sender.clone(), || std::io::Error::other("the recordings thread is gone"));
-        // Sending may block while the disk is slow.
-        tokio::task::spawn_blocking(move || sender.send(RecorderMessage::Tidy(reply_tx)))
-            .await
-            .map_err(std::io::Error::other)?
-            .map_err(|_| gone())?;
-        done.await.map_err(|_| gone())?
+        self.request(RecorderMessage::Tidy).await
     }
 
     /// Blocks until everything recorded so far is written to the operating system. Must not be

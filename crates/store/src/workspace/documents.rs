@@ -91,7 +91,8 @@ impl DocumentFolder {
         Ok(())
     }
 
-    /// Reads all documents; see [`Workspace::read_documents`](super::Workspace::read_documents).
+    /// Reads all documents; see
+    /// [`Workspace::read_documents_in`](super::Workspace::read_documents_in).
     pub(super) fn read(&self) -> Documents {
         let known = self.known.lock().clone();
         let mut outcomes = [const { None }; Document::ALL.len()];
@@ -167,7 +168,7 @@ impl DocumentFolder {
         documents
     }
 
-    /// Appends text to `memory.md`; see [`Workspace::append_memory`](super::Workspace::append_memory).
+    /// Appends text to `memory.md`.
     pub(super) fn append_memory(&self, text: &str) -> Result<(), FileError> {
         let _alone = self.appending.write();
         *self.memory_stamp.lock() = memory::append(&self.path(Document::Memory), text)?;

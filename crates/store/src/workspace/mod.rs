@@ -131,7 +131,7 @@ pub use webhooks::{CallRate, Webhook, WebhookFile, WebhookScheme, Webhooks};
 pub use workspace_state::WorkspaceState;
 
 use aetheel_model::event::{Lane, Sequence};
-use aetheel_model::prompt::{Document, Documents};
+use aetheel_model::prompt::Documents;
 use blocking::blocking;
 use documents::DocumentFolder;
 use limit_files::channels_file;
@@ -191,12 +191,6 @@ impl Workspace {
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.documents.folder
-    }
-
-    /// Returns the absolute path of `memory.md`.
-    #[must_use]
-    pub fn memory_path(&self) -> PathBuf {
-        self.documents.path(Document::Memory)
     }
 
     /// Returns the finished turns.
@@ -348,38 +342,22 @@ impl Workspace {
         blocking(move || channels::directory(&text, &roots, home.as_deref())).await
     }
 
-    /// Reads all documents as they are now, and creates `memory.md` if it is missing.
+    /// Reads all documents and the notes of a location as they are now, and creates `memory.md` if
+    /// it is missing.
     ///
     /// Takes well under a millisecond, up to 60 ms if another program has just written a file, and
     /// at most 100 ms while files are being written. If a file keeps changing or cannot be read,
     /// its last complete text is used, if there is one, and a warning is added.
-    pub async fn read_documents(&self) -> Documents {
-        let documents = Arc::clone(&self.documents);
-        blocking(move || documents.read()).await
-    }
-
-    /// Reads all documents as [`Workspace::read_documents`] does, and the notes of a location.
     pub async fn read_documents_in(&self, place: &MemoryLocation) -> Documents {
         let (documents, place) = (Arc::clone(&self.documents), place.clone());
         blocking(move || documents.read_in(&place)).await
     }
 
-    /// Appends text to `memory.md` and returns once it is on disk. Blank text is ignored.
-    ///
-    /// If `memory.md` is replaced meanwhile, the text is appended to the new file.
+    /// Appends text to the memory of a location and returns once it is on disk. Blank text is
+    /// ignored. If the file is replaced meanwhile, the text is appended to the new file.
     ///
     /// # Errors
     /// [`FileError`]; the file still has exactly its earlier content.
-    pub async fn append_memory(&self, text: &str) -> Result<(), FileError> {
-        let (documents, text) = (Arc::clone(&self.documents), text.to_owned());
-        blocking(move || documents.append_memory(&text)).await
-    }
-
-    /// Appends text to the memory of a location and returns once it is on disk. Blank text is
-    /// ignored.
-    ///
-    /// # Errors
-    /// See [`Workspace::append_memory`].
     pub async fn append_memory_in(
         &self,
         place: &MemoryLocation,

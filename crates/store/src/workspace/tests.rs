@@ -6,10 +6,25 @@ use std::time::{Duration, Instant, SystemTime};
 use super::documents::KnownDocument;
 use super::*;
 use aetheel_model::budget::BudgetRules;
+use aetheel_model::prompt::Document;
 
 mod layout;
 mod layout_files;
 mod state_files;
+
+impl Workspace {
+    fn memory_path(&self) -> PathBuf {
+        self.documents.path(Document::Memory)
+    }
+
+    async fn read_documents(&self) -> Documents {
+        self.read_documents_in(&MemoryLocation::OperatorFile).await
+    }
+
+    async fn append_memory(&self, text: &str) -> Result<(), FileError> {
+        self.append_memory_in(&MemoryLocation::OperatorFile, text).await
+    }
+}
 
 async fn workspace() -> (tempfile::TempDir, Workspace) {
     let folder = tempfile::tempdir().unwrap();

@@ -266,42 +266,38 @@ impl Readings<'_> {
     }
 
     fn unread(&self) -> Option<TurnDifference> {
-        let difference = |harmful, before: &str, now: &str| TurnDifference {
+        let (before, now) = (self.before.is_unread(), self.now.is_unread());
+        let answer = |is_unread| match is_unread {
+            true => Some("an unread answer".to_owned()),
+            false => Some("a readable answer".to_owned()),
+        };
+        (before != now).then(|| TurnDifference {
             line: self.first_divergence(),
             what: "readability",
-            before: Some(before.to_owned()),
-            now: Some(now.to_owned()),
-            harmful,
-        };
-        match (self.before.is_unread(), self.now.is_unread()) {
-            (false, true) => Some(difference(true, "a readable answer", "an unread answer")),
-            (true, false) => Some(difference(false, "an unread answer", "a readable answer")),
-            _ => None,
-        }
+            before: answer(before),
+            now: answer(now),
+            harmful: now,
+        })
     }
 
     /// Compares the answer and the thoughts, whatever pieces they arrived in.
     fn texts(&self) -> Vec<TurnDifference> {
         let reads_more = !self.before.turn.transcript.unrecognised().is_empty();
-        let both = [
-            ("answer", self.before.turn.text(), self.now.turn.text()),
-            (
-                "thinking",
-                self.before.turn.transcript.thinking(),
-                self.now.turn.transcript.thinking(),
-            ),
-        ];
+        let (before, now) = (&self.before.turn, &self.now.turn);
+        let thinking = [before, now].map(|turn| turn.transcript.thinking());
+        let both = [("answer", [before.text(), now.text()]), ("thinking", thinking)];
         let goes_on =
             |before: &str, now: &str| self.is_incomplete && now.trim().starts_with(before.trim());
         let differing = both
             .into_iter()
-            .filter(|(_, before, now)| before.trim() != now.trim() && !goes_on(before, now));
-        let differences = differing.map(|(what, before, now)| TurnDifference {
+            .filter(|(_, [before, now])| before.trim() != now.trim() && !goes_on(before, now));
+        let visible = |text: String| Some(shortened(&text)).filter(|text| !text.is_empty());
+        let differences = differing.map(|(what, [before, now])| TurnDifference {
             line: self.first_divergence(),
             what,
             harmful: !(before.trim().is_empty() || reads_more && now.contains(before.trim())),
-            before: Some(shortened(&before)).filter(|text| !text.is_empty()),
-            now: Some(shortened(&now)).filter(|text| !text.is_empty()),
+            before: visible(before),
+            now: visible(now),
         });
         differences.collect()
     }
