@@ -22,7 +22,7 @@ DOC := doc --no-deps --document-private-items
 # Tests that start `aetheel-kit`: cargo builds it with the test of its package only.
 WITH_KIT := --test integration --test program
 
-.PHONY: help setup guests languages language demo install test proof test-templates test-browser chaos chaos-cluster check fuzz attack-directories bench measure test-live dist test-dist clean
+.PHONY: help setup guests languages language demo first-build install test proof test-templates test-browser chaos chaos-cluster check fuzz attack-directories bench measure test-live dist test-dist clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1:/p' Makefile | while IFS=: read -r name line; do printf '  make %-14s %s\n' "$$name" "$$line"; done
@@ -36,9 +36,13 @@ guests: setup ## build the backends and put the changed ones into backends/
 	$(GUEST_CARGO) build --release --target $(GUEST_TARGET)
 	@scripts/install-guests $(BACKENDS_DIR) $(GUESTS:%=target/guests/$(GUEST_TARGET)/release/%.wasm)
 
-demo: guests ## talk to the scripted demo agent in this terminal; needs no key
+demo: first-build guests ## talk to the scripted demo agent in this terminal; needs no key
 	cargo build --bin aetheel --bin aetheel-hold
 	@scripts/demo
+
+# The first line of `demo` on a machine that has built nothing yet.
+first-build:
+	@[ -x target/debug/aetheel ] || echo "Aetheel is built from source first: about seven minutes on two cores, and 4 GiB in target/. Later starts take seconds."
 
 install: guests ## build a release and install it with its backends; PREFIX=~/.local
 	cargo build --release --bins
@@ -87,7 +91,7 @@ check: guests ## formatting, lints, prose, documentation, dependencies: what CI 
 	$(GUEST_CARGO) fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	cargo clippy --package aetheel --no-default-features --bins -- -D warnings
+	cargo clippy --no-default-features --bins -- -D warnings
 	$(GUEST_CARGO) clippy --workspace --all-targets -- -D warnings
 	$(GUEST_CARGO) clippy --workspace --target $(GUEST_TARGET) -- -D warnings
 	cargo $(DOC) --lib

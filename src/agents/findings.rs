@@ -366,7 +366,7 @@ fn ignored_settings(
     warnings
 }
 
-pub(super) fn warning(message: String) -> Finding {
+fn warning(message: String) -> Finding {
     Finding::warning("agent", message)
 }
 

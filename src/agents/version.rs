@@ -1,13 +1,12 @@
 //! The version of an agent, and what it means for its backend.
 
-use super::findings::warning;
 use aetheel_model::agent::Descriptor;
 use aetheel_model::finding::Finding;
 
 /// Returns a warning if an agent printed no version, so that its compatibility is unknown.
 pub(super) fn missing_version(descriptor: &Descriptor, version: Option<&str>) -> Option<Finding> {
     (version.is_none() && !descriptor.understands.is_empty()).then(|| {
-        warning(format!(
+        Finding::warning("agent", format!(
             "the agent of backend `{}` reports no version number: it is unknown whether it is one that the backend was made for ({})",
             descriptor.name,
             descriptor.understands.join(" or ")
@@ -19,7 +18,7 @@ pub(super) fn missing_version(descriptor: &Descriptor, version: Option<&str>) ->
 pub(super) fn untested_version(descriptor: &Descriptor, version: Option<&str>) -> Option<Finding> {
     let installed = version?;
     (descriptor.fits(installed) == Some(false)).then(|| {
-        warning(format!(
+        Finding::warning("agent", format!(
             "backend `{}` was made for agent versions {}, installed is {installed}; if answers are lost, look for a newer backend",
             descriptor.name,
             descriptor.understands.join(" or ")

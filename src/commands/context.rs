@@ -94,6 +94,18 @@ pub fn if_sound_but_caps(
     if_sound(settings, run)
 }
 
+/// Starts the log of a command that usually logs only errors.
+///
+/// # Errors
+/// Returns the exit code. The reason is already printed.
+pub fn start_log(redactor: &Redactor) -> Result<(), u8> {
+    let started = log::start(LogFormat::Human, terminal::command_log_level(), redactor.clone());
+    started.map_err(|fault| {
+        fail(&fault.to_string());
+        exit::CONFIG
+    })
+}
+
 /// Loads the components with `log` as the log filter.
 ///
 /// # Errors

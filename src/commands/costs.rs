@@ -8,14 +8,13 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
 use serde_json::{Value, json};
 
+use super::context::start_log;
 use crate::cli::exit;
 use crate::startup::settings::OperatorSettings;
-use crate::terminal::{self, fail, print_stderr};
+use crate::terminal::print_stderr;
 use aetheel_model::budget::{BudgetCap, ProjectedPeriod, SpentTurn, what_if};
-use aetheel_model::choice::LogFormat;
 use aetheel_model::plain::short_line;
 use aetheel_model::suggest::nearest;
-use aetheel_runtime::log;
 use aetheel_store::workspace::costs::{CostSum, Costs, LaneCosts, top};
 use aetheel_store::workspace::{CostSheet, FinishedTurns, TurnLine};
 
@@ -40,11 +39,8 @@ pub(super) enum CostsFormat {
 
 pub(super) async fn run(settings: OperatorSettings, days: u16, form: CostsFormat) -> u8 {
     let OperatorSettings { config, redactor, .. } = settings;
-    if let Err(fault) =
-        log::start(LogFormat::Human, terminal::command_log_level(), redactor.clone())
-    {
-        fail(&fault.to_string());
-        return exit::CONFIG;
+    if let Err(code) = start_log(&redactor) {
+        return code;
     }
     let turns = FinishedTurns::of_folder(&config.config_dir);
     let to = TimeZone::UTC.to_datetime(Timestamp::now()).date();

@@ -30,7 +30,7 @@ use std::io::{IsTerminal as _, Write as _};
 use self::backend::rollout::RolloutAction;
 pub use self::completing::complete;
 use self::context::{
-    block_on, if_sound_but_caps, run_with, with_console_settings, with_repaired_files,
+    block_on, if_sound_but_caps, run_with, start_log, with_console_settings, with_repaired_files,
     with_settings, with_sound_settings,
 };
 use self::listing::BackendListing;
@@ -40,9 +40,7 @@ use crate::startup::settings::{self, OperatorSettings, WithoutSettings};
 use crate::startup::{LoadedBackends, StartRefusal, survey};
 use crate::terminal::{self, fail};
 use crate::{demo, kit_program, progress};
-use aetheel_model::choice::LogFormat;
 use aetheel_model::finding::Finding;
-use aetheel_runtime::log;
 use aetheel_store::workspace::BackendLock;
 
 /// Runs a command and returns the exit code.
@@ -178,11 +176,8 @@ fn on_cluster(common: &Common, task: ClusterTask) -> u8 {
 /// Runs `aetheel backend list` and returns the exit code.
 async fn list_backends(settings: OperatorSettings, json: bool, all: bool) -> u8 {
     let OperatorSettings { config, variables, redactor, .. } = settings;
-    if let Err(fault) =
-        log::start(LogFormat::Human, terminal::command_log_level(), redactor.clone())
-    {
-        fail(&fault.to_string());
-        return exit::CONFIG;
+    if let Err(code) = start_log(&redactor) {
+        return code;
     }
     let looked = async {
         let loaded = LoadedBackends::load(&config, &variables).await?;

@@ -7,24 +7,20 @@ use aetheel_dispatch::{
     DeliveryError, OpenQuestion, Outlet, QuestionDismissal, Reply, Settlement, TurnAnswer,
 };
 use aetheel_model::agent::AgentEventKind;
-use aetheel_model::choice::LogFormat;
 use aetheel_model::event::Event;
 use aetheel_model::fold::Transcript;
-use aetheel_runtime::log;
 use async_trait::async_trait;
 
+use super::context::start_log;
 use crate::cli::exit;
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{PreparedStart, Purpose};
-use crate::terminal::{self, fail, print_stderr};
+use crate::terminal::print_stderr;
 
 /// Runs the command. Returns the exit code.
 pub(super) async fn run(settings: OperatorSettings) -> u8 {
-    if let Err(fault) =
-        log::start(LogFormat::Human, terminal::command_log_level(), settings.redactor.clone())
-    {
-        fail(&fault.to_string());
-        return exit::CONFIG;
+    if let Err(code) = start_log(&settings.redactor) {
+        return code;
     }
     let prepared = match PreparedStart::prepare(settings, Purpose::Console).await {
         Ok(prepared) => prepared,

@@ -10,17 +10,15 @@ use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
 use aetheel::cli::{CompareArgs, exit};
+use aetheel::commands::context::load_backends;
 use aetheel::commands::kit::KitError;
 use aetheel::startup::running::gateway_of;
 use aetheel::startup::settings::OperatorSettings;
-use aetheel::startup::{LoadedBackends, StartRefusal};
-use aetheel::terminal::{OutputStyle, print_stderr};
+use aetheel::terminal::OutputStyle;
 use aetheel::{progress, terminal};
-use aetheel_model::choice::LogFormat;
 use aetheel_model::plain::{counted, with_causes};
 use aetheel_recording::comparison::{CompareError, TurnDifference, compare_recorded};
 use aetheel_recording::{MAX_READ_BYTES, ParsedRecording, newest, open_turns};
-use aetheel_runtime::log;
 use aetheel_runtime::ordinary::read_ordinary;
 use aetheel_settings::Config;
 use aetheel_store::workspace::Components;
@@ -100,15 +98,10 @@ enum SkipReason {
 }
 
 pub(crate) async fn run(settings: OperatorSettings, args: &CompareArgs) -> u8 {
-    let OperatorSettings { config, variables, redactor, .. } = settings;
     let level = terminal::command_log_level();
-    if let Err(fault) = log::start(LogFormat::Human, level, redactor.clone()) {
-        print_stderr(&format!("error: {fault}"));
-        return exit::CONFIG;
-    }
-    let loaded = match LoadedBackends::load(&config, &variables).await {
+    let (config, redactor, loaded) = match load_backends(settings, level).await {
         Ok(loaded) => loaded,
-        Err(faults) => return StartRefusal::new(exit::CONFIG, faults).print(),
+        Err(code) => return code,
     };
     let paths = match find(&config, args).await {
         Ok(paths) => paths,

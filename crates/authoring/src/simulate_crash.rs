@@ -9,18 +9,17 @@ use serde::Serialize;
 
 use super::resolve;
 use aetheel::cli::{SimulateCrashArgs, exit};
+use aetheel::commands::context::start_log;
 use aetheel::commands::kit::KitError;
 use aetheel::progress;
 use aetheel::startup::settings::OperatorSettings;
 use aetheel::startup::{LoadedBackends, StartRefusal};
-use aetheel::terminal::{self, OutputStyle, fail};
-use aetheel_model::choice::LogFormat;
+use aetheel::terminal::OutputStyle;
 use aetheel_model::plain::{counted, with_causes};
 use aetheel_recording::case::Case;
 use aetheel_recording::comparison::RebuildError;
 use aetheel_recording::crash::{SimulatedCrash, crash_points, simulate_crash};
 use aetheel_recording::{Backend, EntryKind, RecordingEntry};
-use aetheel_runtime::log;
 use aetheel_turn::Backends as _;
 
 /// Largest number of points that are printed as text.
@@ -67,11 +66,8 @@ struct CrashRow {
 
 pub(crate) async fn run(settings: OperatorSettings, args: &SimulateCrashArgs) -> u8 {
     let redactor = settings.redactor.clone();
-    if let Err(fault) =
-        log::start(LogFormat::Human, terminal::command_log_level(), redactor.clone())
-    {
-        fail(&fault.to_string());
-        return exit::CONFIG;
+    if let Err(code) = start_log(&redactor) {
+        return code;
     }
     let case = match resolve::turn_case(&args.recording, &settings.config).await {
         Ok(case) => case,

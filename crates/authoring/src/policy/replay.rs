@@ -12,19 +12,18 @@ use jiff::tz::TimeZone;
 use super::report::{ReplayReport, ReplayedRequest};
 use crate::open;
 use aetheel::cli::{PolicyReplayArgs, exit};
+use aetheel::commands::context::start_log;
 use aetheel::commands::kit::KitError;
 use aetheel::startup::settings::OperatorSettings;
-use aetheel::terminal::{self, fail};
+use aetheel::terminal;
 use aetheel_dispatch::AUTOMATIC_REFUSALS;
 use aetheel_kit::answered::{AnsweredRequest, RequestReader};
-use aetheel_model::choice::LogFormat;
 use aetheel_model::event::Lane;
 use aetheel_model::policy::{PolicyContext, PolicyRequest, PolicyRuling};
 use aetheel_model::redact::Redactor;
 use aetheel_recording::{
     Header, MAX_READ_BYTES, ReadError, RecordingEntry, RecordingLines, newest,
 };
-use aetheel_runtime::log;
 use aetheel_runtime::ordinary::open_ordinary;
 use aetheel_settings::Config;
 use aetheel_store::workspace::{Channels, Workspace};
@@ -43,11 +42,8 @@ enum UnreadRecording {
 
 pub(crate) async fn run(settings: OperatorSettings, args: &PolicyReplayArgs) -> u8 {
     let OperatorSettings { config, redactor, .. } = settings;
-    if let Err(fault) =
-        log::start(LogFormat::Human, terminal::command_log_level(), redactor.clone())
-    {
-        fail(&fault.to_string());
-        return exit::CONFIG;
+    if let Err(code) = start_log(&redactor) {
+        return code;
     }
     match replay(&config, &redactor, args).await {
         Ok(report) => {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use tracing::{debug, info, warn};
 
+use super::offers::accepted_text;
 use super::press::PressResponse;
 use super::{OfferHandler, Press};
 use super::{QuestionBoard, QuestionStep};
@@ -17,11 +18,12 @@ use crate::button::{AskChoice, Button};
 use crate::ids;
 use crate::rest::Timeouts;
 use aetheel_dispatch::{
-    AnswerRefusal, Person, Questions, Recovery, Turns, WaitChoices, WarningMutes,
+    AnswerRefusal, OfferEffect, OfferRefusal, Person, Questions, Recovery, Turns, WaitChoices,
+    WarningMutes,
 };
 use aetheel_model::agent::AskDecision;
 use aetheel_model::audit::{AuditEntry, AuditKind};
-use aetheel_model::id::UserId;
+use aetheel_model::id::{ChannelId, UserId};
 use aetheel_model::plain::short_line;
 
 /// Whether other nodes may know the question of a button.
@@ -265,3 +267,73 @@ const NOT_RUNNING: &str = "This is not running any more.";
 const NOTE_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(5), Duration::from_secs(15));
 /// How long other nodes may take to answer a press of a button that this node does not know.
 const OTHERS_GRACE: Duration = Duration::from_secs(1);
+
+impl PressHandler {
+    /// Repeats an event or delivers a lost reply, and removes the button. The flag is `false` if
+    /// this node does not know the offer.
+    pub(super) async fn press_offer(&self, id: &str, press: &Press) -> (PressResponse, bool) {
+        let person = self.person(press);
+        let content = press.content.as_deref().unwrap_or_default();
+        // The response edits the notice of a wait, so that its end does not.
+        let wait = press.message.and_then(|message| self.asks.notes.take_pressed_wait(message));
+        let taken = self.accept_offer(id, &person, press).await;
+        let known = taken != Err(OfferRefusal::Gone);
+        if let Some(wait) = wait {
+            match &taken {
+                Ok(_) => self.asks.notes.wait_closed(&wait),
+                Err(_) => self.asks.notes.put_back_wait(wait),
+            }
+        }
+        if known {
+            note_press(id, &person, press, taken.as_ref().err());
+        }
+        let reaction = match taken {
+            Ok(what) => PressResponse::Show(accepted_text(content, &person, what), json!([])),
+            Err(refusal @ (OfferRefusal::Gone | OfferRefusal::Delivered)) => {
+                PressResponse::Close(content.to_owned(), refusal.to_string())
+            }
+            Err(refusal) => PressResponse::Private(refusal.to_string()),
+        };
+        (reaction, known)
+    }
+
+    /// Passes the press on an offer to the component that made the offer.
+    async fn accept_offer(
+        &self,
+        id: &str,
+        person: &Person,
+        press: &Press,
+    ) -> Result<OfferEffect, OfferRefusal> {
+        let is_admitted = self.admits(press);
+        let here = press.channel.filter(|_| is_admitted).map(ChannelId::discord);
+        if let Some(pressed) = self.mutes.press(id, person, here).await {
+            return pressed;
+        }
+        if let Some(accept) = &self.accept
+            && let Some(pressed) = accept.press(id.to_owned(), person.clone()).await
+        {
+            return pressed;
+        }
+        if let Some(pressed) = self.wait_choices.press(id, is_admitted).await {
+            return pressed;
+        }
+        self.recovery.accept_offer(id, person, is_admitted).await
+    }
+}
+
+/// Adds the press of an offer's button to the audit log.
+fn note_press(id: &str, person: &Person, press: &Press, refusal: Option<&OfferRefusal>) {
+    let (user, name) = match person {
+        Person::User { id, name, .. } => (Some(*id), Some(name.as_str())),
+        Person::Terminal => (None, None),
+    };
+    AuditEntry::new(AuditKind::OfferPressed)
+        .by(user, name)
+        .with_known("lane", press.channel.map(crate::ids::lane))
+        .with("offer", id)
+        .with(
+            "result",
+            refusal.map_or_else(|| "accepted".to_owned(), |why| format!("refused: {why}")),
+        )
+        .note();
+}

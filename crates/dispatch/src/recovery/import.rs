@@ -5,8 +5,7 @@
 
 use std::sync::Arc;
 
-use super::imported::ImportedEvents;
-use super::restart::Recovery;
+use super::restart::{ImportedEvents, Recovery};
 use crate::Shared;
 use crate::outlet::messages::PromptRefusal;
 use aetheel_model::event::{Lane, Sequence};

@@ -12,12 +12,11 @@
 
 use std::sync::Arc;
 
-use super::imported::ImportedEvents;
 use crate::Shared;
-use crate::outlet::{Notice, Offer, TurnAnswer};
+use crate::outlet::TurnAnswer;
 use crate::persistence::EventPersistence;
 use crate::questions::{Person, question_id};
-use crate::recovery::offer::{OfferEffect, OfferReason, OfferRefusal, offer_id, parse_offer_id};
+use crate::recovery::offer::{OfferEffect, OfferReason, OfferRefusal, parse_offer_id};
 use crate::recovery::redeliver::Redelivery;
 use crate::thread;
 use aetheel_model::event::{Event, EventOrigin, Lane, Sequence};
@@ -27,7 +26,6 @@ use aetheel_store::workspace::{Journal, JournalEntry, OFFER_SPAN_MS};
 
 /// The number of crashes after which an event is suspected to cause them.
 const CRASH_LIMIT: u32 = 3;
-const RETRY_LABEL: &str = "Try again";
 /// The answer to a message that was sent to a turn that does not run again without asking.
 const RECEIVED_FAILURE: &str = "The agent had received this when I was interrupted. If the work is done again, please send it again. (interrupted)";
 
@@ -75,6 +73,52 @@ pub(super) struct RestoredEvents {
     to_offer: Vec<JournalEntry>,
     /// Events whose threads must be opened.
     threads_to_open: Vec<Event>,
+}
+
+/// Events imported from another node that have not started here. If this value is dropped, they
+/// start when the gateway starts again.
+#[must_use]
+pub struct ImportedEvents {
+    pub(super) recovery: Recovery,
+    pub(super) events: Vec<Sequence>,
+}
+
+impl ImportedEvents {
+    /// Returns the number of events.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Returns whether there are no events.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// Splits the events into those of matching lanes and the others.
+    pub fn split(self, lanes: impl Fn(&Lane) -> bool) -> (Self, Self) {
+        let journal = self.recovery.shared.deps.journal.clone();
+        let is_theirs = |event: &Sequence| {
+            let entry = journal.as_ref().and_then(|journal| journal.entry(*event));
+            entry.is_some_and(|entry| lanes(&entry.event.lane))
+        };
+        let (theirs, others) = self.events.into_iter().partition(is_theirs);
+        let recovery = self.recovery.clone();
+        (Self { recovery, events: theirs }, Self { recovery: self.recovery, events: others })
+    }
+
+    /// Starts the events, each like an event after a restart: a waiting event runs, people are
+    /// asked about a turn that used a tool, and a saved answer is delivered. Returns at once.
+    pub fn begin(self) {
+        let Some(journal) = self.recovery.shared.deps.journal.clone() else { return };
+        if self.recovery.shared.lanes.queue.lock().is_closed() {
+            return;
+        }
+        let entries = self.events.iter().filter_map(|event| journal.entry(*event)).collect();
+        let taken = self.recovery.restore_entries(&journal, entries);
+        self.recovery.resume_restored(&journal, taken);
+    }
 }
 
 /// Continues the unfinished events of a previous process. Cheap to clone.
@@ -316,12 +360,6 @@ impl Recovery {
     }
 
     /// Asks people whether to run an event again, if it is in the journal.
-    pub(crate) async fn offer_event(&self, event: &Event, why: OfferReason) {
-        if let Some((journal, entry)) = self.shared.durability.journal_entry(event) {
-            self.offer(journal, &entry, why).await;
-        }
-    }
-
     /// Returns how an event continues, according to its entry in the journal.
     fn restart_action(&self, entry: Option<&JournalEntry>) -> RestartAction {
         let goes_on = |entry: &&JournalEntry| {
@@ -344,74 +382,6 @@ impl Recovery {
             RestartAction::AskPeople
         } else {
             turn
-        }
-    }
-
-    /// Asks people whether to run an event again. The question appears below the part of the answer
-    /// that was posted.
-    pub(crate) async fn offer(&self, journal: &Journal, entry: &JournalEntry, why: OfferReason) {
-        let (event, aside) = (&entry.event, why == OfferReason::SetAside);
-        let (channel, about) = notice_target(event);
-        let what = if about.is_some() { "this".to_owned() } else { self.excerpt(event) };
-        let text = match why {
-            OfferReason::SetAside => {
-                tracing::error!(event = event.sequence, lane = %event.lane, deaths = entry.started, "an event was running during each of the gateway's last crashes; it is set aside");
-                format!(
-                    "I crashed {} times while I worked on {what}, so I have set it aside. (set aside)",
-                    entry.started
-                )
-            }
-            OfferReason::Interrupted => {
-                tracing::warn!(event = event.sequence, lane = %event.lane, "an event was interrupted after its agent had used a tool; people are asked");
-                format!(
-                    "I was interrupted while I worked on {what} and had already used a tool, so I did not simply start again. (interrupted)"
-                )
-            }
-            OfferReason::PossibleToolUse => {
-                tracing::warn!(event = event.sequence, lane = %event.lane, "an event was interrupted and its agent may have used a tool; people are asked");
-                format!(
-                    "I was interrupted while I worked on {what} and may have used a tool, so I did not simply start again. (interrupted)"
-                )
-            }
-            OfferReason::Panicked => format!(
-                "Something inside me broke while I worked on {what}. The log has the details. (internal)"
-            ),
-        };
-        let offer =
-            Offer { id: offer_id(event.sequence, entry.retries), label: RETRY_LABEL.to_owned() };
-        let notice = Notice { channel, about, text, offers: vec![offer.clone()] };
-        // The posted messages must not look like an answer.
-        let prior = self.shared.durability.progress_of(event).prior_delivery(event);
-        let posted = self.shared.deps.outlet.give_up_reply(event, notice, prior).await;
-        if aside && channel.is_some() {
-            let text = format!(
-                "An event in {} was running when I crashed, {} times; I have set it aside. (set aside)",
-                event.lane, entry.started
-            );
-            // If there is no channel for notices, the log line above remains.
-            let _ = self.shared.deps.outlet.notify(Notice::for_operator(text, Some(offer))).await;
-        }
-        match posted {
-            Ok(()) => journal.offered(event.sequence, self.shared.deps.clock.now_ms(), aside),
-            Err(error) => {
-                tracing::error!(event = event.sequence, lane = %event.lane, %error, "nobody could be asked about an event; trying again with the next start");
-            }
-        }
-    }
-
-    /// Returns the beginning of a prompt on one line, for a notice that cannot refer to the
-    /// message.
-    fn excerpt(&self, event: &Event) -> String {
-        let line: String = event
-            .prompt
-            .chars()
-            .map(|c| if c.is_control() || c == '`' { ' ' } else { c })
-            .take(80)
-            .collect();
-        let line = self.shared.deps.redactor.redact(line.trim().to_owned());
-        match &event.lane {
-            Lane::Channel(_) | Lane::Console => format!("`{line}`"),
-            lane => format!("{lane}: `{line}`"),
         }
     }
 }

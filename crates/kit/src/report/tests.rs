@@ -5,7 +5,7 @@ use aetheel_model::agent::{
     Action, AgentLine, Descriptor, HostCommand, Input, Pipe, Safety, Spawn, Spawned, StartTurn,
     TimedInput,
 };
-use aetheel_recording::{Generation, Guest};
+use aetheel_recording::{EntryKind, Generation, Guest};
 use secrecy::SecretString;
 
 /// A backend whose guests crash at a line that contains these words.

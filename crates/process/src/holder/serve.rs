@@ -1,16 +1,12 @@
 //! The holder's server: serves one gateway at a time, and keeps its agents running between
 //! gateways.
 
-use std::collections::HashMap;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::io::BufReader;
 use tokio::net::UnixStream;
-use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -21,12 +17,7 @@ use super::held_process::HeldProcess;
 use super::held_runs::HeldRuns;
 use super::hold_options::HoldOptions;
 use super::holder_name;
-use super::outbox::Outbox;
-use super::protocol::{
-    HandshakeRefusal, Hello, HolderAnswer, HolderRequest, MAX_HELLO_BYTES, PROTOCOL_VERSION,
-    read_frame,
-};
-use super::session::GatewaySession;
+use super::protocol::HolderAnswer;
 use super::socket::{HolderError, HolderSocket};
 use super::wire::WireLaunchError;
 use crate::Custody;
@@ -34,8 +25,6 @@ use crate::tool_relay::ToolRelay;
 use aetheel_runtime::lease::Lease;
 use aetheel_turn::Launch;
 
-/// How long a gateway may take to send its hello after it has connected.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long killed agents may take to end.
 const END_TIMEOUT: Duration = Duration::from_secs(8);
 /// How often the deadline of agents is checked. A timer is not sufficient, because timers stop
@@ -43,8 +32,6 @@ const END_TIMEOUT: Duration = Duration::from_secs(8);
 const CLOCK_INTERVAL: Duration = Duration::from_millis(100);
 /// Shortest time between two log lines about refused connections.
 const REFUSAL_LOG_INTERVAL: Duration = Duration::from_secs(10);
-/// Bytes of the read buffer.
-const READ_BUFFER_BYTES: usize = 64 << 10;
 
 /// Serves until `stop` is cancelled, or until there is neither a gateway nor an agent if
 /// [`HoldOptions::leave_when_empty`] is set. No agent is left then.
@@ -229,105 +216,9 @@ impl Holder {
         });
     }
 
-    /// Serves one gateway until it disconnects.
-    async fn serve_gateway(
-        self: &Arc<Self>,
-        stream: UnixStream,
-        client: Result<(), RefusedClient>,
-    ) -> io::Result<()> {
-        let (reader, mut writer) = stream.into_split();
-        let mut reader = BufReader::with_capacity(READ_BUFFER_BYTES, reader);
-        let outbox = Arc::new(Outbox::default());
-        let greeting = self.shake_hands(&mut reader, &outbox, client);
-        let visit = match timeout(HELLO_TIMEOUT, greeting).await {
-            Ok(Ok(Some(visit))) => Some(visit),
-            Ok(Ok(None)) | Err(_) => return Ok(()),
-            Ok(Err(refusal)) => {
-                outbox.push(|out| HolderAnswer::Refused(refusal).encode(out));
-                outbox.close();
-                None
-            }
-        };
-        if visit.is_some() {
-            let hello = Hello::holder(
-                self.custody.scratch(),
-                self.custody.sandbox(),
-                self.options.leave_when_empty,
-                self.relay.as_ref().map(|relay| relay.port),
-            );
-            outbox.push(|out| HolderAnswer::Hello(hello).encode(out));
-        }
-        let listening = async {
-            let Some(mut visit) = visit else { return std::future::pending().await };
-            visit.read_requests(&mut reader).await
-        };
-        let mut writing = std::pin::pin!(outbox.write_to(&mut writer));
-        tokio::select! {
-            read = listening => return read,
-            // The gateway has disconnected or was refused.
-            _ = &mut writing => return Ok(()),
-            () = self.closing.cancelled() => outbox.close(),
-        }
-        // Fails if the gateway has disconnected.
-        let _ = writing.await;
-        Ok(())
-    }
-
-    /// Reads the hello of a gateway and admits it. Returns `None` if it disconnects first.
-    async fn shake_hands(
-        self: &Arc<Self>,
-        reader: &mut BufReader<OwnedReadHalf>,
-        outbox: &Arc<Outbox>,
-        client: Result<(), RefusedClient>,
-    ) -> Result<Option<GatewaySession>, HandshakeRefusal> {
-        let refused = |busy, why: String| Err(HandshakeRefusal { busy, why });
-        let mut body = Vec::new();
-        let Ok(Some(kind)) = read_frame(reader, &mut body, MAX_HELLO_BYTES).await else {
-            return Ok(None);
-        };
-        if let Err(refusal) = client {
-            self.log_refusal(&refusal);
-            return refused(false, refusal.to_string());
-        }
-        let hello = match HolderRequest::decode(kind, &body) {
-            Ok(HolderRequest::Hello(hello)) => hello,
-            _ => {
-                return refused(false, "the client does not use the holder's protocol".to_owned());
-            }
-        };
-        if hello.protocol != PROTOCOL_VERSION {
-            return refused(
-                false,
-                format!(
-                    "the holder has version {}, whose protocol differs from the gateway's version {}; stop the holder when its agents are done, and start it again",
-                    env!("CARGO_PKG_VERSION"),
-                    hello.program
-                ),
-            );
-        }
-        if hello.key != self.key {
-            self.log_refusal(&RefusedClient::WrongKey);
-            return refused(false, "this is not a gateway of the holder's state folder".to_owned());
-        }
-        let Some(number) = self.runs.lock().admit_gateway() else {
-            return refused(
-                true,
-                "another gateway uses the holder; stop that one first".to_owned(),
-            );
-        };
-        tracing::info!(number, version = hello.program, "holder: a gateway connected");
-        self.changed.notify_one();
-        Ok(Some(GatewaySession {
-            holder: Arc::clone(self),
-            number,
-            outbox: Arc::clone(outbox),
-            streams: HashMap::new(),
-        }))
-    }
-
     /// Logs a refused connection, but not more often than [`REFUSAL_LOG_INTERVAL`], because an
     /// agent could fill the disk with lines.
-    fn log_refusal(&self, refusal: &RefusedClient) {
+    pub(super) fn log_refusal(&self, refusal: &RefusedClient) {
         let mut logged = self.refusal_logged.lock();
         if logged.is_some_and(|logged| logged.elapsed() < REFUSAL_LOG_INTERVAL) {
             return;

@@ -5,25 +5,135 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tokio::io::BufReader;
+use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
+use tokio::time::timeout;
 
+use super::client::RefusedClient;
 use super::held_process::{AdoptError, HeldProcess, OutputListener};
 use super::outbox::Outbox;
-use super::protocol::{HolderAnswer, HolderRequest, MAX_FRAME_BYTES, read_frame};
+use super::protocol::{
+    HandshakeRefusal, Hello, HolderAnswer, HolderRequest, MAX_FRAME_BYTES, MAX_HELLO_BYTES,
+    PROTOCOL_VERSION, read_frame,
+};
 use super::serve::Holder;
 use super::wire::WireLaunchError;
 use crate::Sandbox;
 use aetheel_turn::{Launch, LaunchError};
 
+/// How long a gateway may take to send its hello after it has connected.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
+/// Bytes of the read buffer.
+const READ_BUFFER_BYTES: usize = 64 << 10;
+
+impl Holder {
+    /// Serves one gateway until it disconnects.
+    pub(super) async fn serve_gateway(
+        self: &Arc<Self>,
+        stream: UnixStream,
+        client: Result<(), RefusedClient>,
+    ) -> io::Result<()> {
+        let (reader, mut writer) = stream.into_split();
+        let mut reader = BufReader::with_capacity(READ_BUFFER_BYTES, reader);
+        let outbox = Arc::new(Outbox::default());
+        let greeting = self.shake_hands(&mut reader, &outbox, client);
+        let visit = match timeout(HELLO_TIMEOUT, greeting).await {
+            Ok(Ok(Some(visit))) => Some(visit),
+            Ok(Ok(None)) | Err(_) => return Ok(()),
+            Ok(Err(refusal)) => {
+                outbox.push(|out| HolderAnswer::Refused(refusal).encode(out));
+                outbox.close();
+                None
+            }
+        };
+        if visit.is_some() {
+            let hello = Hello::holder(
+                self.custody.scratch(),
+                self.custody.sandbox(),
+                self.options.leave_when_empty,
+                self.relay.as_ref().map(|relay| relay.port),
+            );
+            outbox.push(|out| HolderAnswer::Hello(hello).encode(out));
+        }
+        let listening = async {
+            let Some(mut visit) = visit else { return std::future::pending().await };
+            visit.read_requests(&mut reader).await
+        };
+        let mut writing = std::pin::pin!(outbox.write_to(&mut writer));
+        tokio::select! {
+            read = listening => return read,
+            // The gateway has disconnected or was refused.
+            _ = &mut writing => return Ok(()),
+            () = self.closing.cancelled() => outbox.close(),
+        }
+        // Fails if the gateway has disconnected.
+        let _ = writing.await;
+        Ok(())
+    }
+
+    /// Reads the hello of a gateway and admits it. Returns `None` if it disconnects first.
+    async fn shake_hands(
+        self: &Arc<Self>,
+        reader: &mut BufReader<OwnedReadHalf>,
+        outbox: &Arc<Outbox>,
+        client: Result<(), RefusedClient>,
+    ) -> Result<Option<GatewaySession>, HandshakeRefusal> {
+        let refused = |busy, why: String| Err(HandshakeRefusal { busy, why });
+        let mut body = Vec::new();
+        let Ok(Some(kind)) = read_frame(reader, &mut body, MAX_HELLO_BYTES).await else {
+            return Ok(None);
+        };
+        if let Err(refusal) = client {
+            self.log_refusal(&refusal);
+            return refused(false, refusal.to_string());
+        }
+        let hello = match HolderRequest::decode(kind, &body) {
+            Ok(HolderRequest::Hello(hello)) => hello,
+            _ => {
+                return refused(false, "the client does not use the holder's protocol".to_owned());
+            }
+        };
+        if hello.protocol != PROTOCOL_VERSION {
+            return refused(
+                false,
+                format!(
+                    "the holder has version {}, whose protocol differs from the gateway's version {}; stop the holder when its agents are done, and start it again",
+                    env!("CARGO_PKG_VERSION"),
+                    hello.program
+                ),
+            );
+        }
+        if hello.key != self.key {
+            self.log_refusal(&RefusedClient::WrongKey);
+            return refused(false, "this is not a gateway of the holder's state folder".to_owned());
+        }
+        let Some(number) = self.runs.lock().admit_gateway() else {
+            return refused(
+                true,
+                "another gateway uses the holder; stop that one first".to_owned(),
+            );
+        };
+        tracing::info!(number, version = hello.program, "holder: a gateway connected");
+        self.changed.notify_one();
+        Ok(Some(GatewaySession {
+            holder: Arc::clone(self),
+            number,
+            outbox: Arc::clone(outbox),
+            streams: HashMap::new(),
+        }))
+    }
+}
+
 /// The connection of one gateway.
-pub(super) struct GatewaySession {
-    pub(super) holder: Arc<Holder>,
-    pub(super) number: u64,
-    pub(super) outbox: Arc<Outbox>,
+struct GatewaySession {
+    holder: Arc<Holder>,
+    number: u64,
+    outbox: Arc<Outbox>,
     /// The processes to which the gateway listens, by stream.
-    pub(super) streams: HashMap<u64, Arc<HeldProcess>>,
+    streams: HashMap<u64, Arc<HeldProcess>>,
 }
 
 impl Drop for GatewaySession {
@@ -39,10 +149,7 @@ impl Drop for GatewaySession {
 }
 
 impl GatewaySession {
-    pub(super) async fn read_requests(
-        &mut self,
-        reader: &mut BufReader<OwnedReadHalf>,
-    ) -> io::Result<()> {
+    async fn read_requests(&mut self, reader: &mut BufReader<OwnedReadHalf>) -> io::Result<()> {
         let mut body = Vec::new();
         while let Some(kind) = read_frame(reader, &mut body, MAX_FRAME_BYTES).await? {
             let request = HolderRequest::decode(kind, &body)?;

@@ -469,6 +469,8 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::format::{FORMAT, ParsedRecording};
+    use crate::tail::RecordingTail;
     use aetheel_model::agent::{AgentLine, Pipe};
 
     fn header(link: &str) -> Header {

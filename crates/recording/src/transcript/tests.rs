@@ -3,7 +3,9 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::*;
-use aetheel_model::agent::{AgentFailure, FailureKind, FileChange, ModelUsage, QuestionChoice};
+use aetheel_model::agent::{
+    AgentFailure, AskKind, FailureKind, FileChange, ModelUsage, QuestionChoice,
+};
 
 const HEADER: &str = r#"{"aetheel-recording":1,"link":"1f0c9a2e","backend":"demo","backend-version":"0.1.0","generation":1,"digest":"d","agent-version":"1.2","started":"2026-11-23T10:00:00Z"}"#;
 

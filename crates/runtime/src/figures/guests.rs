@@ -11,13 +11,9 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::FIGURES;
-
-pub(super) const CALLS: &str = "aetheel_guest_calls_total";
-pub(super) const RUN_SECONDS: &str = "aetheel_guest_run_seconds_total";
-pub(super) const FAILURES: &str = "aetheel_guest_failures_total";
-pub(super) const MEMORY: &str = "aetheel_guest_memory_peak_bytes";
-pub(super) const OPEN: &str = "aetheel_guests_open";
+use super::table::{
+    FIGURES, GUEST_CALLS, GUEST_FAILURES, GUEST_MEMORY, GUEST_RUN_SECONDS, GUESTS_OPEN,
+};
 
 /// How long the metrics of a generation are kept after its last guest, so that the last failures
 /// of a version that was replaced are still seen.
@@ -160,7 +156,7 @@ impl SeriesTable {
     fn write(&self, page: &mut String) -> fmt::Result {
         let all = || self.series.iter().map(|series| &*series.figures);
         let value = |atomic: &AtomicU64| atomic.load(Ordering::Relaxed);
-        for name in [CALLS, RUN_SECONDS, FAILURES, MEMORY, OPEN] {
+        for name in [GUEST_CALLS, GUEST_RUN_SECONDS, GUEST_FAILURES, GUEST_MEMORY, GUESTS_OPEN] {
             let figure = FIGURES.iter().find(|figure| figure.name == name);
             let mut samples = String::new();
             for figures in all() {
@@ -170,13 +166,19 @@ impl SeriesTable {
                     escaped(&figures.generation)
                 );
                 match name {
-                    CALLS => writeln!(samples, "{name}{{{labels}}} {}", value(&figures.calls))?,
-                    RUN_SECONDS => {
+                    GUEST_CALLS => {
+                        writeln!(samples, "{name}{{{labels}}} {}", value(&figures.calls))?
+                    }
+                    GUEST_RUN_SECONDS => {
                         let ran = Duration::from_nanos(value(&figures.run_nanoseconds));
                         writeln!(samples, "{name}{{{labels}}} {}", ran.as_secs_f64())?;
                     }
-                    MEMORY => writeln!(samples, "{name}{{{labels}}} {}", value(&figures.memory))?,
-                    OPEN => writeln!(samples, "{name}{{{labels}}} {}", value(&figures.open))?,
+                    GUEST_MEMORY => {
+                        writeln!(samples, "{name}{{{labels}}} {}", value(&figures.memory))?
+                    }
+                    GUESTS_OPEN => {
+                        writeln!(samples, "{name}{{{labels}}} {}", value(&figures.open))?
+                    }
                     _ => {
                         for (kind, count) in KINDS.iter().zip(&figures.failures) {
                             let count = value(count);

@@ -1,6 +1,5 @@
 //! The table of metrics.
 
-use super::guests;
 use FigureKind::{Counter, Gauge, Histogram};
 
 /// The type of a metric in Prometheus.
@@ -58,6 +57,11 @@ pub(super) const CALL: FigureKind = Histogram(&[
     0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 2.0,
 ]);
 
+pub(super) const GUEST_CALLS: &str = "aetheel_guest_calls_total";
+pub(super) const GUEST_RUN_SECONDS: &str = "aetheel_guest_run_seconds_total";
+pub(super) const GUEST_FAILURES: &str = "aetheel_guest_failures_total";
+pub(super) const GUEST_MEMORY: &str = "aetheel_guest_memory_peak_bytes";
+pub(super) const GUESTS_OPEN: &str = "aetheel_guests_open";
 pub(super) const EVENTS: &str = "aetheel_events_total";
 pub(super) const WAIT: &str = "aetheel_event_wait_seconds";
 pub(super) const DEPTH: &str = "aetheel_queue_depth";
@@ -126,11 +130,11 @@ pub const FIGURES: &[Figure] = &[
     f(ORPHANS, Counter, &[], "Processes of an earlier gateway that were killed at the start"),
     f(TRUNCATED, Counter, &["backend"], "Lines of agents cut at `LINE_LIMIT_BYTES`"),
     f(CALLS, CALL, &["backend"], "Run time of one call into a backend"),
-    f(guests::CALLS, Counter, &["backend", "generation"], "Calls into guests of a version; this and the next four disappear ten minutes after its last guest"),
-    f(guests::RUN_SECONDS, Counter, &["backend", "generation"], "Time in which guests ran, without waiting for a worker thread"),
-    f(guests::FAILURES, Counter, &["backend", "generation", "kind"], "Failures of backends: `refused`, `trapped` or `cut-off`"),
-    f(guests::MEMORY, Gauge, &["backend", "generation"], "Largest memory of a guest so far"),
-    f(guests::OPEN, Gauge, &["backend", "generation"], "Guests that are open, one a link"),
+    f(GUEST_CALLS, Counter, &["backend", "generation"], "Calls into guests of a version; this and the next four disappear ten minutes after its last guest"),
+    f(GUEST_RUN_SECONDS, Counter, &["backend", "generation"], "Time in which guests ran, without waiting for a worker thread"),
+    f(GUEST_FAILURES, Counter, &["backend", "generation", "kind"], "Failures of backends: `refused`, `trapped` or `cut-off`"),
+    f(GUEST_MEMORY, Gauge, &["backend", "generation"], "Largest memory of a guest so far"),
+    f(GUESTS_OPEN, Gauge, &["backend", "generation"], "Guests that are open, one a link"),
     f(UNRECOGNISED, Counter, &["backend", "agent_version", "generation"], "Output of agents that their backend does not know; `docs/drift.md`"),
     f(LOST, Counter, &["backend", "outcome"], "Replies that no backend could read: `lost`, then `delivered` or `given-up`; `docs/recovery.md`"),
     f(ROLLBACKS, Counter, &["backend", "result"], "Backends found to parse worse than before: `done`, `failed` or `off` (not rolled back)"),

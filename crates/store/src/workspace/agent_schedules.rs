@@ -4,7 +4,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::FileError;
-use super::handover::LaneEntry;
+use super::state_file::lanes::LaneEntry;
 use super::state_file::{EntryError, EntryValue, LineForm, StateEntry, StateFile, Token};
 use aetheel_model::event::{AgentCause, Lane};
 use aetheel_model::id::{ChannelId, UserId};
@@ -195,7 +195,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::workspace::handover::{forget, import, lines_of};
+    use crate::workspace::state_file::lanes::{forget, import, lines_of};
     use aetheel_model::event::LaneFilter;
 
     fn entry(id: &str, channel: u64) -> AgentSchedule {

@@ -2,19 +2,10 @@
 
 use super::bindings::SavedBinding;
 use super::history::PastConversation;
-use super::state_file::{StateEntry, StateFile, line_of, parse_entries};
+use super::state_file::StateEntry as _;
+use super::state_file::lanes::{forget, import, lanes_of, lines_of};
 use super::{AgentSchedule, FileError, WorkspaceState};
 use aetheel_model::event::{Lane, LaneFilter};
-
-/// An entry about a lane, which moves together with the lane.
-pub(super) trait LaneEntry: StateEntry {
-    fn lane(&self) -> &Lane;
-
-    /// Returns the entry as another machine continues it, or `None` if the machine ignores it.
-    fn arrive(self) -> Option<Self> {
-        Some(self)
-    }
-}
 
 impl WorkspaceState {
     /// Returns the lines about some lanes, for each state file except `discord.md`, which is
@@ -68,33 +59,4 @@ impl WorkspaceState {
         }
         Ok(())
     }
-}
-
-pub(super) async fn lines_of<T: LaneEntry>(file: &StateFile<T>, lanes: LaneFilter) -> String {
-    file.find(move |entry| lanes(entry.lane())).await.iter().map(line_of).collect()
-}
-
-pub(super) async fn lanes_of<T: LaneEntry>(file: &StateFile<T>) -> Vec<Lane> {
-    file.read().await.iter().map(|entry| entry.lane().clone()).collect()
-}
-
-pub(super) async fn forget<T: LaneEntry>(
-    file: &StateFile<T>,
-    lanes: LaneFilter,
-) -> Result<(), FileError> {
-    file.change(move |entries| entries.retain(|_, entry| !lanes(entry.lane()))).await
-}
-
-/// Adds the entries of another machine that are not known here.
-pub(super) async fn import<T: LaneEntry>(
-    file: &StateFile<T>,
-    lines: &str,
-) -> Result<(), FileError> {
-    let imported: Vec<T> = parse_entries(lines);
-    file.change(move |entries| {
-        for entry in imported.into_iter().filter_map(T::arrive) {
-            entries.entry(entry.key()).or_insert(entry);
-        }
-    })
-    .await
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use jiff::Timestamp;
 
 use super::FileError;
-use super::handover::LaneEntry;
+use super::state_file::lanes::LaneEntry;
 use super::state_file::{EntryError, LedgerFile, LineForm, StateEntry, StateFile, Token, code};
 use aetheel_model::agent::SessionId;
 use aetheel_model::event::Lane;

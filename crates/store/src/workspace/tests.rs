@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::documents::KnownDocument;
 use super::*;
+use aetheel_model::agent::SessionId;
 use aetheel_model::budget::BudgetRules;
 use aetheel_model::prompt::Document;
 

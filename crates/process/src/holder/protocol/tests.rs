@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::Sandbox;
+use aetheel_model::agent::Pipe;
 use aetheel_model::agent::descriptor::Framing;
 use aetheel_turn::{Launch, Reach};
 

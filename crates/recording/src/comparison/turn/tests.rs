@@ -6,8 +6,9 @@ use super::*;
 use crate::RecordingEntry;
 use crate::{Backend, Generation, Guest};
 use aetheel_model::agent::{
-    AgentEvent, AgentLine, ArgumentValue, Chunk, Descriptor, HostCommand, Input, Pipe, Safety,
-    Spawn, StartTurn, TextEvent, TimedInput, ToolStart, TurnDone, TurnOutcome, Unrecognised, Write,
+    AgentEvent, AgentEventKind, AgentLine, ArgumentValue, Chunk, Descriptor, HostCommand, Input,
+    Pipe, Safety, Spawn, StartTurn, TextEvent, TimedInput, ToolStart, TurnDone, TurnOutcome,
+    Unrecognised, Write,
 };
 
 type Read = fn(&str) -> Result<Vec<Action>, GuestFailure>;

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use crate::workspace::handover::LaneEntry;
+use crate::workspace::state_file::lanes::LaneEntry;
 use crate::workspace::state_file::{EntryError, LineForm, StateEntry, Token, code};
 use aetheel_model::agent::SessionId;
 use aetheel_model::event::Lane;

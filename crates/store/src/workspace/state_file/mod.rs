@@ -3,6 +3,7 @@
 //! [`StateFile`] reads and writes the file of one kind of entry. A kind is a struct with a
 //! [`StateEntry`], which names its file and the form of its lines.
 
+pub(super) mod lanes;
 mod ledger;
 mod line;
 
