@@ -12,6 +12,12 @@ use aetheel_turn::Backends;
 
 pub(super) enum Dashboard {}
 
+impl Drop for Dashboard {
+    fn drop(&mut self) {
+        match *self {}
+    }
+}
+
 pub(super) enum BoundDashboard {}
 
 /// Returns `None`, because the start refuses the settings of a dashboard.

@@ -132,10 +132,10 @@ pub use self::outlet::{
 };
 pub use self::questions::{AnswerRefusal, Person, Questions};
 pub use self::recovery::import::LaneTransfer;
-pub use self::recovery::imported::ImportedEvents;
+
 pub use self::recovery::offer::{OfferEffect, OfferRefusal};
 pub use self::recovery::redeliver::Redelivery;
-pub use self::recovery::restart::Recovery;
+pub use self::recovery::restart::{ImportedEvents, Recovery};
 pub use self::rollout::{MAX_WAITING_COMPARISONS, RolloutDecision, RolloutView, Rollouts};
 pub use self::run::audience::AUTOMATIC_REFUSALS;
 pub use self::run::turn_renderer::{RecordedEnd, TurnRenderer};

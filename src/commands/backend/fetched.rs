@@ -13,7 +13,6 @@ pub(super) fn is_reference(text: &str) -> bool {
 }
 
 /// A backend in a folder of its own, which is removed when this is dropped.
-#[cfg_attr(not(feature = "registry"), expect(dead_code, reason = "nothing is fetched"))]
 pub(super) struct FetchedBackend {
     pub(super) folder: TempDir,
     /// The component, with its signature and cases beside it.

@@ -302,7 +302,11 @@ impl Callers {
         for number in self.active.clone() {
             let messages = self.messages_of(number);
             let (texts, files) = content(&messages);
-            if texts.trim_end().ends_with(&tool_text(number, 'b')) && files.len() > 1 {
+            // The question is edited beside the answer, and perhaps after it.
+            let is_complete = texts.trim_end().ends_with(&tool_text(number, 'b'))
+                && files.len() > 1
+                && is_question_closed(&messages, number);
+            if is_complete {
                 self.active.retain(|active| *active != number);
             }
             let question = messages.iter().find(|message| self.local.asks(message.id));
@@ -373,15 +377,7 @@ impl Callers {
                 colour(number),
                 tool_text(number, 'b')
             );
-            let answered = format!("Answered by ann: {}", colour(number));
-            let questions: Vec<&Message> = messages.iter().filter(|m| is_question(m)).collect();
-            // A gateway that is killed before it can show the answer leaves that to the next one, which
-            // only knows that the question is closed.
-            let is_closed = questions.len() == 1
-                && questions[0].content.contains(&format!("Question {number}?"))
-                && [answered.as_str(), "No longer open"]
-                    .iter()
-                    .any(|note| questions[0].content.contains(note));
+            let is_closed = is_question_closed(&messages, number);
             if words(&text) != words(&expected) || !is_closed || files.len() != 2 {
                 let texts: Vec<&str> = messages.iter().map(|m| m.content.as_str()).collect();
                 let _ = writeln!(faults, "prompt {number} has {} files and {texts:?}", files.len());
@@ -415,6 +411,17 @@ fn tool_text(number: usize, file: char) -> String {
 
 fn is_question(message: &Message) -> bool {
     message.content.contains("The agent asks")
+}
+
+/// Returns whether there is exactly one question, the one of this prompt, and it is closed.
+fn is_question_closed(messages: &[Message], number: usize) -> bool {
+    let mut questions = messages.iter().filter(|message| is_question(message));
+    let (Some(question), None) = (questions.next(), questions.next()) else { return false };
+    // A gateway that is killed before it can show the answer leaves that to the next one, which only
+    // knows that the question is closed.
+    let answered = format!("Answered by ann: {}", colour(number));
+    question.content.contains(&format!("Question {number}?"))
+        && [answered.as_str(), "No longer open"].iter().any(|note| question.content.contains(note))
 }
 
 /// Returns the text and the files of an answer, which a question splits into several messages.

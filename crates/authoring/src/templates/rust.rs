@@ -112,7 +112,7 @@ mod tests {
                 }
             }
         }
-        let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("guest-backends/sdk");
+        let sdk = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guest-backends/sdk");
         let mut found = Vec::new();
         sources(&sdk.join("src"), &mut found);
         let mut found: Vec<&str> = found
