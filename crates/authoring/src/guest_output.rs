@@ -11,7 +11,6 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt as _};
-use tracing_subscriber::util::SubscriberInitExt as _;
 
 use aetheel::terminal::{self, OutputStyle};
 use aetheel_model::plain::counted;
@@ -36,8 +35,10 @@ struct OutputLines {
 /// Starts to capture the output, until the program ends.
 pub(super) fn capture() -> GuestOutput {
     let printed = GuestOutput::default();
-    // Fails if another subscriber is installed, as in tests that share a process.
-    let _ = tracing_subscriber::registry().with(printed.clone()).try_init();
+    // Without the bridge from the crate `log`, through which the compiler would report each step. Fails
+    // if another subscriber is installed, as in tests that share a process.
+    let subscriber = tracing_subscriber::registry().with(printed.clone());
+    let _ = tracing::subscriber::set_global_default(subscriber);
     printed
 }
 

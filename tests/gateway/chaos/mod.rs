@@ -13,7 +13,7 @@ use std::pin::pin;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::process::Signal;
-use tokio::join;
+use tokio::try_join;
 
 use super::load::{Prompts, number};
 use super::{installed, prompt_count};
@@ -207,16 +207,20 @@ impl Run {
         // Longer than the checks of the new program, so that a turn is running at the handover.
         let channel = CROWD + self.prompts.random.below(self.prompts.channels);
         self.prompts.sent.push((channel, self.prompts.local.mention(channel, ANN, "slow 8")));
+        let upgraded = async {
+            let ended = installation.run(&["upgrade"], "").await;
+            // The gateway goes on after an upgrade that failed, so it is not waited for.
+            if ended.code == 0 { Ok(ended) } else { Err(format!("the upgrade failed: {ended:?}")) }
+        };
         let restarted = async {
             let left = program.ended().await;
             forget_logins(installation);
-            (left, installation.start(&["run"]))
+            Ok((left, installation.start(&["run"])))
         };
-        let arguments = ["upgrade"];
-        let mut both = pin!(async { join!(installation.run(&arguments, ""), restarted) });
+        let mut both = pin!(async { try_join!(upgraded, restarted) });
         let (ended, (left, next)) = loop {
             tokio::select! {
-                ended = &mut both => break ended,
+                ended = &mut both => break ended?,
                 () = self.prompts.local.wait_a_moment() => self.prompts.load(answered),
             }
         };

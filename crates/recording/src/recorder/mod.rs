@@ -112,7 +112,7 @@ impl Recorder {
 
     /// Continues a recording that a previous gateway process wrote ahead, and returns its header and
     /// its text. An incomplete last line is removed. The lines between the header and the last one
-    /// are not parsed ([`RecordingTail::parse`]). Blocks.
+    /// are not parsed ([`RecordingTail::parse`](crate::RecordingTail::parse)). Blocks.
     ///
     /// # Errors
     /// [`ResumeError`] if the file cannot be read or changed, or is not a recording.

@@ -53,7 +53,8 @@ fn is_unchanged<E: StateEntry>(name: &str) -> bool {
 
 #[test]
 fn state_files_of_earlier_versions_are_read_and_written_unchanged() {
-    let kinds: [(&str, fn(&str) -> bool); 18] = [
+    type Check = fn(&str) -> bool;
+    let kinds: [(&str, Check); 18] = [
         ("agent-schedules.md", is_unchanged::<AgentSchedule>),
         ("baselines.md", is_unchanged::<SavedBaseline>),
         ("budgets.md", is_unchanged::<BudgetGrant>),
