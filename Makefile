@@ -42,7 +42,7 @@ demo: first-build guests ## talk to the scripted demo agent in this terminal; ne
 
 # The first line of `demo` on a machine that has built nothing yet.
 first-build:
-	@[ -x target/debug/aetheel ] || echo "Aetheel is built from source first: about seven minutes on two cores, and 4 GiB in target/. Later starts take seconds."
+	@[ -x target/debug/aetheel ] || echo "Aetheel is built from source first: about seven minutes on two cores, and about 4 GiB in target/. Later starts take seconds."
 
 install: guests ## build a release and install it with its backends; PREFIX=~/.local
 	cargo build --release --bins
