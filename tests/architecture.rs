@@ -455,6 +455,42 @@ fn files_have_a_readable_size_and_a_meaningful_name() {
 }
 
 #[test]
+fn every_file_is_declared_as_a_module() {
+    let sources = host();
+    let forgotten: Vec<String> = sources
+        .iter()
+        .filter(|source| {
+            let path = source.path.display().to_string();
+            let file = source.path.file_name().expect("a file").to_str().expect("UTF-8");
+            if ["lib.rs", "main.rs"].contains(&file) || path.contains("/bin/") {
+                return false;
+            }
+            // The integration tests of a crate are programs, not modules.
+            if path.starts_with("crates/") && !path.contains("/src/") {
+                return false;
+            }
+            let folder = source.path.parent().expect("a folder");
+            let (name, folder) = match file {
+                "mod.rs" => (folder.file_name().expect("a name"), folder.parent().expect("one")),
+                _ => (source.path.file_stem().expect("a name"), folder),
+            };
+            let declaration = format!("mod {};", name.to_str().expect("UTF-8"));
+            let parents = ["mod.rs", "lib.rs", "main.rs"].map(|name| folder.join(name));
+            let parents = parents.into_iter().chain([folder.with_extension("rs")]);
+            let is_declared = |parent: &Source| {
+                parent.text.contains(&declaration)
+                    || parent.text.contains(&format!("path = \"{file}\""))
+            };
+            let mut parents =
+                parents.filter_map(|path| sources.iter().find(|source| source.path == path));
+            !parents.any(is_declared)
+        })
+        .map(|source| source.path.display().to_string())
+        .collect();
+    assert!(forgotten.is_empty(), "the compiler never reads: {}", forgotten.join(", "));
+}
+
+#[test]
 fn no_source_contains_todo_or_unimplemented() {
     let unfinished = ["todo", "unimplemented"].map(|name| format!("{name}!("));
     let all = FOLDERS.into_iter().flat_map(sources);
