@@ -53,6 +53,8 @@ impl RebuildError {
 #[derive(Debug, Default)]
 pub struct ExpectedActions {
     expected: VecDeque<Action>,
+    /// The other actions after the last of these.
+    reports: Vec<Action>,
     /// Whether some agent events are missing in the recording.
     sparse: bool,
 }
@@ -66,10 +68,13 @@ impl ExpectedActions {
         let mut deeds = Self::default();
         for entry in entries {
             let missing = match &entry.kind {
-                EntryKind::Out(action) => {
-                    deeds
-                        .expected
-                        .extend(Some(action).filter(|it| Projection::Effects.counts(it)).cloned());
+                EntryKind::Out(action) if Projection::Effects.counts(action) => {
+                    deeds.reports.clear();
+                    deeds.expected.push_back(action.clone());
+                    continue;
+                }
+                EntryKind::Out(report) => {
+                    deeds.reports.push(report.clone());
                     continue;
                 }
                 EntryKind::Lost(_) => "lines are missing",
@@ -100,7 +105,10 @@ impl ExpectedActions {
     /// [`RebuildError::Differs`] if another action was recorded.
     pub fn consume(&mut self, action: &Action) -> Result<bool, RebuildError> {
         if !Projection::Effects.counts(action) {
-            return Ok(!self.expected.is_empty());
+            let recorded = self.reports.iter().position(|report| report == action);
+            return Ok(
+                !self.expected.is_empty() || recorded.map(|at| self.reports.remove(at)).is_some()
+            );
         }
         match self.expected.front() {
             None => Ok(false),
@@ -186,5 +194,31 @@ pub async fn replay_tail(
     match replay_entries(&mut *guest, &tail.entries, Vec::new(), false).await? {
         more if more.is_empty() => Ok(guest),
         _ => Err(RebuildError::Differs),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aetheel_model::agent::{AgentEvent, AgentEventKind};
+
+    #[test]
+    fn a_recorded_report_is_not_performed_again() {
+        let notice = |text: &str| {
+            let kind = AgentEventKind::Notice(text.into());
+            Action::Event(AgentEvent { session: 1, turn: 1, kind })
+        };
+        let end = Action::CloseStdin(1);
+        let recorded = [notice("before"), end.clone(), notice("a"), notice("a")];
+        let entry =
+            |action: &Action| RecordingEntry { t: 0.0, kind: EntryKind::Out(action.clone()) };
+        let entries: Vec<_> = recorded.iter().map(entry).collect();
+        let returned = ["other", "", "a", "b", "a", "a"].map(|text| match text {
+            "" => end.clone(),
+            text => notice(text),
+        });
+        let mut expected = ExpectedActions::of(&entries).expect("complete");
+        let is_recorded = returned.map(|action| expected.consume(&action).expect("the same"));
+        assert_eq!(is_recorded, [true, true, true, false, true, false]);
     }
 }
