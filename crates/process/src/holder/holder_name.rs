@@ -4,12 +4,11 @@
 //! after the last gateway ended, and their output is lost. A holder that leaves without having lost
 //! any output removes its name.
 
-use std::fs::OpenOptions;
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io;
 use std::path::Path;
 
 use aetheel_model::plain::with_causes;
+use aetheel_store::disk::replace;
 
 const FILE: &str = "holder.md";
 const HEADING: &str = "# The holder of the agents\n\nWritten by the gateway.\n\n";
@@ -31,16 +30,14 @@ pub(super) fn read(state: &Path) -> Option<String> {
     }
 }
 
-/// Writes the name of the holder that keeps agents from now on.
+/// Writes the name of the holder that keeps agents from now on. A gateway that is killed meanwhile
+/// leaves the earlier name: half a name would be one that no holder has.
 pub(super) fn write(state: &Path, name: &str) {
-    let written = OpenOptions::new()
-        .create(true)
-        .truncate(true)
-        .write(true)
-        .mode(0o600)
-        .open(state.join(FILE))
-        .and_then(|mut file| file.write_all(format!("{HEADING}{BULLET}{name}\n").as_bytes()));
-    if let Err(error) = written {
+    if read(state).as_deref() == Some(name) {
+        return;
+    }
+    let content = format!("{HEADING}{BULLET}{name}\n");
+    if let Err(error) = replace(&state.join(FILE), content.as_bytes()) {
         tracing::warn!(error = %with_causes(&error), "cannot write `state/{FILE}`; the next start asks about interrupted turns");
     }
 }
@@ -75,6 +72,21 @@ pub(super) fn remove_own(state: &Path, name: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_is_never_written_in_place() {
+        let state = tempfile::tempdir().expect("a folder");
+        let state = state.path();
+        write(state, "aetheel-1");
+        let mut open = std::fs::File::open(state.join(FILE)).expect("opened");
+        write(state, "aetheel-1");
+        write(state, "aetheel-2");
+        // A kill in the middle of a write in place would leave what this reader sees.
+        let mut seen = String::new();
+        io::Read::read_to_string(&mut open, &mut seen).expect("read");
+        assert!(seen.ends_with("aetheel-1\n"), "{seen}");
+        assert_eq!(read(state).as_deref(), Some("aetheel-2"));
+    }
 
     #[test]
     fn a_holder_removes_its_name_unless_its_output_is_lost() {
