@@ -163,8 +163,10 @@ impl Mending {
             let limits = RoundLimits { time: left, cost_usd };
             rounds.push(agent.work(folder.path(), (task::PROMPT, &readable), limits).await);
             let left = self.limits.time.saturating_sub(begun.elapsed());
-            let judged = tokio::time::timeout(left, self.judge_folder(folder.path())).await;
-            let Ok(judged) = judged else {
+            let judging = tokio::time::timeout(left, self.judge_folder(folder.path()));
+            // A timeout of zero would still let a judgement pass that is ready at its first poll.
+            let judged = if left.is_zero() { None } else { judging.await.ok() };
+            let Some(judged) = judged else {
                 return Err(MendError::Limit { limit: "time", rounds: rounds.len() });
             };
             match judged? {
