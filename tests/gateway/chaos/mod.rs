@@ -13,6 +13,7 @@ use std::pin::pin;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::process::Signal;
+use serde_json::Value;
 use tokio::try_join;
 
 use super::load::{Prompts, number};
@@ -39,6 +40,7 @@ async fn run_chaos(way: Way, processes: u64, events: u64, channels: u64, latency
         processes: processes as usize,
         latency: Duration::from_millis(latency),
         way,
+        warnings: Vec::new(),
     };
     println!(
         "SEED={seed} PROCESSES={processes} EVENTS={events} CHANNELS={channels} LATENCY={latency}"
@@ -94,6 +96,8 @@ struct Run {
     /// How long Discord needs for a request.
     latency: Duration,
     way: Way,
+    /// Warnings and errors that the gateway processes logged, with the number of the process.
+    warnings: Vec<String>,
 }
 
 impl Run {
@@ -142,6 +146,10 @@ impl Run {
                 None
             };
             let log = program.log();
+            let is_warning =
+                |line: &&Value| matches!(line["level"].as_str(), Some("WARN" | "ERROR"));
+            let warnings = log.iter().filter(is_warning);
+            self.warnings.extend(warnings.map(|line| format!("process {number}: {line}")));
             unready += usize::from(!log.iter().any(|line| line["message"] == "aetheel is ready"));
             restored += log.iter().filter_map(|line| line["restored"].as_u64()).sum::<u64>();
             outlived += log.iter().filter_map(|line| line["going_on"].as_u64()).sum::<u64>();
@@ -245,9 +253,10 @@ impl Run {
         }
         let (sent, offered) = (self.prompts.sent.len(), &self.prompts.offered);
         Err(format!(
-            "{sent} prompts, {asked} times an agent was asked, {outlived} turns outlived the gateway, {} offers: {:?}",
+            "{sent} prompts, {asked} times an agent was asked, {outlived} turns outlived the gateway, {} offers: {:?}\n{}",
             offered.len(),
-            offered.values()
+            offered.values(),
+            self.warnings.join("\n")
         ))
     }
 }

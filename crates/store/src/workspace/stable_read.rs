@@ -4,10 +4,15 @@
 //! nanosecond) and was unchanged for [`REST_TIMEOUT`] before. So an incomplete file is not returned
 //! when a write falls between two ticks of the file system's clock, or when a writer has truncated
 //! the file and not written it yet. A writer that pauses longer in the middle of a write cannot be
-//! distinguished from one that is done. Programs that write by renaming never show half a file.
+//! distinguished from one that is done.
+//!
+//! Programs that write by renaming never show half a file. A file that such a program replaces again
+//! and again, as a busy gateway does with its state, never rests. Then the latest content that was
+//! replaced while it was held open is returned.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -91,8 +96,8 @@ impl FileSnapshot {
 /// reading.
 #[expect(clippy::disallowed_methods, reason = "runs on the blocking pool")]
 pub(super) fn read(wants: &[ReadRequest]) -> Vec<ReadOutcome> {
-    let mut outcomes: Vec<(ReadOutcome, Option<(Stamp, Duration)>)> =
-        wants.iter().map(|_| (ReadOutcome::Unsettled, None)).collect();
+    let mut outcomes: Vec<(ReadOutcome, Attempts)> =
+        wants.iter().map(|_| (ReadOutcome::Unsettled, Attempts::default())).collect();
     for attempt in 1..=TRIES {
         let mut again = false;
         for (want, (outcome, seen)) in wants.iter().zip(&mut outcomes) {
@@ -109,15 +114,47 @@ pub(super) fn read(wants: &[ReadRequest]) -> Vec<ReadOutcome> {
         }
         std::thread::sleep(RETRY_INTERVAL);
     }
-    outcomes.into_iter().map(|(outcome, _)| outcome).collect()
+    outcomes
+        .into_iter()
+        .map(|(outcome, attempts)| match (outcome, attempts.replaced) {
+            (ReadOutcome::Unsettled, Some(complete)) => ReadOutcome::Whole(complete),
+            (outcome, _) => outcome,
+        })
+        .collect()
 }
 
-/// Reads a file once. `seen` contains the stamp that earlier attempts saw and the minimum time for
-/// which they saw it, for file systems whose clock differs from that of this machine.
-fn read_attempt(
-    want: &ReadRequest,
-    seen: &mut Option<(Stamp, Duration)>,
-) -> io::Result<ReadOutcome> {
+/// The results of earlier attempts to read a file.
+#[derive(Default)]
+struct Attempts {
+    /// The stamp that the latest attempts saw and the minimum time for which they saw it, for file
+    /// systems whose clock differs from that of this machine.
+    seen: Option<(Stamp, Duration)>,
+    /// The file that the last attempt read, and its content.
+    last: Option<(File, FileSnapshot)>,
+    /// The latest content whose file was replaced by another one without being changed.
+    replaced: Option<FileSnapshot>,
+}
+
+impl Attempts {
+    /// Examines again the file that the last attempt read.
+    fn examine_last(&mut self) {
+        let Some((file, content)) = self.last.take() else { return };
+        // The times of a file that is removed change, but not the time of its content.
+        let is_replaced = file.metadata().is_ok_and(|now| {
+            let now_stamp = Stamp::from(&now);
+            now.nlink() == 0
+                && now_stamp.size() == content.stamp.size()
+                && now_stamp.modified() == content.stamp.modified()
+        });
+        if is_replaced {
+            self.replaced = Some(content);
+        }
+    }
+}
+
+/// Reads a file once.
+fn read_attempt(want: &ReadRequest, attempts: &mut Attempts) -> io::Result<ReadOutcome> {
+    attempts.examine_last();
     // Taken first, because this thread may be delayed at any point below.
     let now = (want.now)();
     let Some(mut file) = open(&want.path)? else { return Ok(ReadOutcome::Missing) };
@@ -132,23 +169,25 @@ fn read_attempt(
     (&file).take(want.limit).read_to_end(&mut bytes)?;
     let same = Stamp::from(&file.metadata()?) == stamp
         && bytes.len() as u64 == stamp.size().min(want.limit);
-    let unchanged = seen
+    let unchanged = attempts
+        .seen
         .filter(|(before, _)| *before == stamp)
         .map_or(Duration::ZERO, |(_, time)| time + RETRY_INTERVAL);
     let timeout = if stamp.size() < want.shrinks_below { SHRINK_TIMEOUT } else { REST_TIMEOUT };
     let rested = stamp.age(now).is_some_and(|age| age >= timeout) || unchanged >= timeout;
+    let content = FileSnapshot { bytes, stamp, cut, rested, keep_end: want.keep_end };
     if same && (rested || want.ours == Some(stamp)) {
-        let keep_end = want.keep_end;
-        return Ok(ReadOutcome::Whole(FileSnapshot { bytes, stamp, cut, rested, keep_end }));
+        return Ok(ReadOutcome::Whole(content));
     }
-    *seen = Some((stamp, unchanged));
+    attempts.seen = Some((stamp, unchanged));
+    attempts.last = same.then_some((file, content));
     Ok(ReadOutcome::Unsettled)
 }
 
 /// Returns whether the first attempt reads the file completely.
 #[cfg(test)]
 pub(super) fn read_once(want: &ReadRequest) -> bool {
-    matches!(read_attempt(want, &mut None), Ok(ReadOutcome::Whole(_)))
+    matches!(read_attempt(want, &mut Attempts::default()), Ok(ReadOutcome::Whole(_)))
 }
 
 /// Opens a regular file, following links. Returns `None` if it does not exist; a dangling link is
@@ -174,5 +213,52 @@ pub(super) fn stamp(path: &Path) -> io::Result<Option<Stamp>> {
         Ok(metadata) => Ok(Some(Stamp::from(&metadata))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::replace;
+
+    fn request(path: &Path) -> ReadRequest {
+        ReadRequest {
+            path: path.to_owned(),
+            limit: 100,
+            keep_end: false,
+            expected: true,
+            ours: None,
+            shrinks_below: 0,
+            // No file was changed before this time, so none has rested.
+            now: || SystemTime::UNIX_EPOCH,
+        }
+    }
+
+    /// Reads a file that `write` changes before each attempt.
+    fn read_while(write: impl Fn(&Path, usize)) -> Option<String> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, mut attempts) = (folder.path().join("file"), Attempts::default());
+        for number in 0..TRIES {
+            write(&path, number);
+            let outcome = read_attempt(&request(&path), &mut attempts).expect("read");
+            assert!(matches!(outcome, ReadOutcome::Unsettled), "{outcome:?}");
+        }
+        attempts.replaced.map(|content| content.text().0)
+    }
+
+    #[test]
+    fn a_file_that_is_always_replaced_is_read() {
+        let replaced = read_while(|path, number| {
+            replace(path, format!("text {number}").as_bytes()).expect("written");
+        });
+        assert_eq!(replaced.as_deref(), Some("text 4"));
+    }
+
+    #[test]
+    fn a_file_that_is_written_in_place_is_not() {
+        let in_place = |path: &Path, number: usize| {
+            std::fs::write(path, format!("text {number}")).expect("written");
+        };
+        assert_eq!(read_while(in_place), None);
     }
 }
