@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, LazyLock, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use aetheel_model::permission::RECOMMENDED_PERMISSION;
 use rustix::process::{Pid, Signal, kill_process};
@@ -418,6 +418,22 @@ impl Program {
         let mut custodians = holders(&self.folder);
         custodians.push(self.gateway());
         agents_of(&custodians)
+    }
+
+    /// Waits until the program has this number of threads with a name.
+    pub async fn has_threads(&self, name: &str, count: usize) {
+        let tasks = format!("/proc/{}/task", self.gateway().as_raw_nonzero());
+        let until = Instant::now() + LIMIT;
+        loop {
+            let threads = fs::read_dir(&tasks).expect("it runs").flatten();
+            let names = threads.flat_map(|task| fs::read_to_string(task.path().join("comm")));
+            let found = names.filter(|found: &String| found.trim_end() == name).count();
+            if found == count {
+                return;
+            }
+            assert!(Instant::now() < until, "{found} threads are named `{name}`, not {count}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// Returns the program's process. At a terminal, it is a child of `script`.

@@ -136,6 +136,8 @@ async fn messages_of_an_outage_longer_than_the_session_are_answered_despite_a_sl
     talk.ask(&local, CHANNEL);
     talk.settled(&local, "a long outage").await;
     assert_eq!(local.logins().0, 2);
+    // The abandoned login does not spin for the rest of the gateway's life.
+    bot.has_threads("discord-gateway", 1).await;
 }
 
 #[tokio::test]

@@ -1,8 +1,10 @@
 //! One login to Discord's gateway: a shard, with serenity on a thread of its own.
 //!
 //! serenity 0.12.5 can stall for more than a minute after an outage, spinning on its thread, and
-//! its shutdown can hang or do nothing while it reconnects. So each login has its own thread and
-//! runtime, which can be abandoned at any moment. serenity's `ShardRunner` is used here without
+//! its shutdown can do nothing while it reconnects, or spin forever if the stream has ended. So each
+//! login has its own thread and runtime, which can be abandoned at any moment, and it is closed by
+//! the message [`ShardRunnerMessage::Close`]. A runner that spins still reads its messages, and it
+//! ends if it cannot send the close frame. serenity's `ShardRunner` is used here without
 //! serenity's client. If a session is lost, the client would log in by itself, regardless of other
 //! shards. Here the login ends instead, and `gateway` decides when the next one begins.
 
@@ -17,7 +19,7 @@ use secrecy::ExposeSecret;
 use serenity::all::{Cache, GatewayIntents, ShardId, ShardInfo};
 use serenity::gateway::{
     ConnectionStage, GatewayError, Shard, ShardManager, ShardManagerOptions, ShardMessenger,
-    ShardRunner, ShardRunnerInfo, ShardRunnerOptions,
+    ShardRunner, ShardRunnerInfo, ShardRunnerMessage, ShardRunnerOptions,
 };
 use serenity::http::HttpBuilder;
 use serenity::prelude::{RawEventHandler, RwLock, TypeMap};
@@ -35,6 +37,10 @@ use crate::setup::start_error::StartError;
 pub(crate) const WATCH_INTERVAL: Duration = Duration::from_millis(250);
 /// Time for serenity to close the connection.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
+/// Interval of checks whether serenity has closed the connection.
+const CLOSE_INTERVAL: Duration = Duration::from_millis(20);
+/// Close code of a session that is over (RFC 6455, section 7.4.1).
+const NORMAL_CLOSURE: u16 = 1000;
 /// Time for serenity's thread to end after that.
 const THREAD_END_TIMEOUT: Duration = Duration::from_secs(4);
 
@@ -52,6 +58,8 @@ struct LoginStatus {
     connected: Mutex<Instant>,
     /// Whether the login has identified itself to Discord.
     identified: AtomicBool,
+    /// Reaches serenity's runner, once there is one.
+    runner: Mutex<Option<ShardMessenger>>,
 }
 
 /// The reason why a login ended by itself.
@@ -80,6 +88,7 @@ impl Login {
         let status = Arc::new(LoginStatus {
             connected: Mutex::new(Instant::now()),
             identified: AtomicBool::new(false),
+            runner: Mutex::new(None),
         });
         let (stop, stopped) = oneshot::channel();
         let (end, ended) = oneshot::channel();
@@ -131,13 +140,20 @@ impl Login {
     /// Abandons the login in any state. It ends as soon as its thread notices, and its events are
     /// ignored.
     pub(crate) fn abandon(mut self) {
-        self.stop.take();
+        self.close();
     }
 
     pub(crate) async fn shut_down(mut self) {
-        self.stop.take();
+        self.close();
         if tokio::time::timeout(THREAD_END_TIMEOUT, &mut self.ended).await.is_err() {
             debug!("the discord thread did not end in time; abandoning it");
+        }
+    }
+
+    fn close(&mut self) {
+        self.stop.take();
+        if let Some(runner) = self.status.runner.lock().take() {
+            runner.send_to_shard(ShardRunnerMessage::Close(NORMAL_CLOSURE, None));
         }
     }
 }
@@ -171,6 +187,7 @@ async fn connect(
     let info: ShardInfo =
         serde_json::from_value(serde_json::json!([shard, count])).expect("a shard is two numbers");
     let (id, url) = (ShardId(shard), Arc::new(tokio::sync::Mutex::new(url)));
+    let address = Arc::clone(&url);
     let handlers: Vec<Arc<dyn RawEventHandler>> = vec![Arc::new(handler)];
     let data = Arc::new(RwLock::new(TypeMap::new()));
     let (manager, _fates) = ShardManager::new(ShardManagerOptions {
@@ -199,11 +216,10 @@ async fn connect(
         cache,
         http,
     });
-    let shown = ShardRunnerInfo {
-        latency: None,
-        runner_tx: ShardMessenger::new(&runner),
-        stage: ConnectionStage::Handshake,
-    };
+    let messenger = ShardMessenger::new(&runner);
+    *seen.runner.lock() = Some(messenger.clone());
+    let shown =
+        ShardRunnerInfo { latency: None, runner_tx: messenger, stage: ConnectionStage::Handshake };
     manager.runners.lock().await.insert(id, shown);
     let mut running = pin!(runner.run());
     let mut looks = tokio::time::interval(WATCH_INTERVAL);
@@ -211,13 +227,20 @@ async fn connect(
         tokio::select! {
             ended = &mut running => break ended,
             _ = &mut stopped => {
-                let closed = async { tokio::join!(manager.shutdown(id, 1000), running) };
+                // The runner has a message to close the connection, and would open another one.
+                address.lock().await.clear();
+                let left = async {
+                    while stage(&manager, id).await == Some(ConnectionStage::Connected) {
+                        tokio::time::sleep(CLOSE_INTERVAL).await;
+                    }
+                };
+                let closed = async { tokio::select! { _ = running => {}, () = left => {} } };
                 let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, closed).await;
                 info!("disconnected from discord");
                 return Ok(());
             }
             _ = looks.tick() => {
-                match manager.runners.lock().await.get(&id).map(|runner| runner.stage) {
+                match stage(&manager, id).await {
                     Some(ConnectionStage::Connected) => {
                         seen.identified.store(true, Ordering::SeqCst);
                         *seen.connected.lock() = Instant::now();
@@ -244,4 +267,9 @@ async fn connect(
         Err(error) => other(&error),
         Ok(()) => LoginEnd::Other("the session is over".to_owned()),
     })
+}
+
+/// Returns the last stage of its connection that serenity's runner reported.
+async fn stage(manager: &ShardManager, id: ShardId) -> Option<ConnectionStage> {
+    manager.runners.lock().await.get(&id).map(|runner| runner.stage)
 }
