@@ -255,6 +255,12 @@ async fn files_are_attached_by_their_paths() {
     assert!(screen(&console.stdout()).contains("the content of one"));
     console.type_in("/file /nowhere\r").await;
     wait_for_text(&console, "✗ /nowhere: No such file").await;
+    // Before the next prompt, the terminal takes Ctrl-D for the end of an empty line.
+    let prompts = |printed: &str| {
+        let (_, after) = printed.rsplit_once("No such file")?;
+        after.contains("\x1b[?2004h").then_some(())
+    };
+    console.prints("the next prompt", prompts).await;
     console.type_in(END).await;
     assert_eq!(console.ended().await.code, 0);
 }
