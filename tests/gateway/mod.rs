@@ -28,6 +28,7 @@ mod dashboard;
 mod delivery;
 mod doctor;
 mod drift;
+mod earlier_state;
 mod editing;
 mod ended_agents;
 mod failures;
