@@ -5,6 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::cli::exit;
+use crate::terminal::fail;
 use aetheel_process::{exec_program, find_program};
 
 /// The file name of the program.
@@ -43,16 +45,19 @@ fn find_for(own: &Path, path: &OsStr) -> Result<PathBuf, KitProgramError> {
     find_program(Path::new(PROGRAM), path).map_err(|_| KitProgramError::Missing(beside))
 }
 
-/// Replaces this process by the program, with the same arguments. Returns only if that fails.
-pub fn start() -> KitProgramError {
-    match find() {
-        Ok(program) => {
+/// Replaces this process by the program, with the same arguments and environment: its commands read
+/// the settings themselves. If that fails, prints the reason and returns the exit code.
+pub fn run() -> u8 {
+    let error = find().map_or_else(
+        |error| error,
+        |program| {
             let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
             let source = exec_program(&program, &arguments);
             KitProgramError::NotStarted { program, source }
-        }
-        Err(error) => error,
-    }
+        },
+    );
+    fail(&error.to_string());
+    exit::UNAVAILABLE
 }
 
 #[cfg(test)]

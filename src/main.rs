@@ -17,5 +17,5 @@ fn main() -> ExitCode {
             return ExitCode::from(aetheel::cli::exit::USAGE);
         }
     }
-    aetheel::cli::main(aetheel::commands::run)
+    aetheel::commands::main(aetheel::commands::run)
 }

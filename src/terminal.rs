@@ -29,6 +29,12 @@ impl OutputStyle {
         Self { colour: false }
     }
 
+    /// Uses colours.
+    #[cfg(test)]
+    pub(crate) fn coloured() -> Self {
+        Self { colour: true }
+    }
+
     fn paint(self, code: &str, text: &str) -> String {
         if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
@@ -130,6 +136,11 @@ pub fn print_stderr(line: &str) {
 /// Prints a line to stdout. Ignores errors, because the exit code still shows the result.
 pub fn line(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
+}
+
+/// Prints text to stdout as it is. Ignores errors, because the exit code still shows the result.
+pub fn print(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
 /// Prints JSON to stdout, on several lines.

@@ -3,27 +3,96 @@
 use std::io::Write as _;
 use std::path::Path;
 
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand};
+use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde_json::json;
 
-use crate::cli::{AuditCommand, AuditFilter, Common, exit};
+use super::context::with_sound_settings;
+use crate::cli::{Common, exit};
 use crate::startup::settings::OperatorSettings;
-use crate::terminal::fail;
+use crate::terminal::{fail, line};
+use aetheel_model::audit::AuditKind;
 use aetheel_store::workspace::{AuditHead, AuditRecord, read_audit, verify_audit};
 
-/// Runs a command with the settings that its flags name. `with` reads the settings.
-pub(super) fn run(
-    command: AuditCommand,
-    with: impl FnOnce(&Common, &dyn Fn(OperatorSettings) -> u8) -> u8,
-) -> u8 {
-    match command {
-        AuditCommand::Verify { common, head, json } => {
-            with(&common, &|settings| verify(&settings.config.config_dir, head.as_deref(), json))
+/// The commands of `aetheel audit`.
+#[derive(Debug, Subcommand)]
+pub enum AuditCommand {
+    /// Check that no entry was changed, removed, moved or cut off. Exit code 1 and the first bad
+    /// line if one was
+    #[command(after_help = "Examples:
+  aetheel audit verify
+  aetheel audit verify --head \"$(cat head-of-yesterday)\"")]
+    Verify {
+        /// Settings shared by all commands.
+        #[command(flatten)]
+        common: Common,
+        /// Entry that `aetheel audit head` printed earlier, which must still be part of the chain
+        #[arg(long, value_name = "NUMBER:HASH")]
+        head: Option<String>,
+        /// Print JSON, for programs
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the newest entry as NUMBER:HASH, to store it on another machine
+    Head {
+        /// Settings shared by all commands.
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Show entries, the oldest first
+    #[command(after_help = "Examples:
+  aetheel audit show --kind request-decided --since 2026-11-20
+  aetheel audit show --person 123456789012345678 --json | jq .fields.backend")]
+    Show(AuditFilter),
+}
+
+/// The entries to show.
+#[derive(Args, Debug)]
+pub struct AuditFilter {
+    /// Settings shared by all commands.
+    #[command(flatten)]
+    common: Common,
+    /// Only entries of this person: an id, or a part of the name
+    #[arg(long, value_name = "ID|NAME")]
+    person: Option<String>,
+    /// Only entries of this lane, such as `channel:123456789012345678`
+    #[arg(long, value_name = "LANE")]
+    lane: Option<String>,
+    /// Only entries of this kind, such as `turn-ended`
+    #[arg(long, value_name = "KIND", value_parser = kinds(), hide_possible_values = true)]
+    kind: Option<String>,
+    /// Only entries of this day (UTC) and later ones
+    #[arg(long, value_name = "DATE")]
+    since: Option<Date>,
+    /// Only entries of this day (UTC) and earlier ones
+    #[arg(long, value_name = "DATE")]
+    until: Option<Date>,
+    /// Print a line of JSON for each entry, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+/// Accepts the words of the log's kinds.
+fn kinds() -> PossibleValuesParser {
+    AuditKind::ALL.map(AuditKind::word).into()
+}
+
+impl AuditCommand {
+    /// Runs the command. Returns the exit code.
+    pub(super) fn run(self) -> u8 {
+        match self {
+            Self::Verify { common, head, json } => with_sound_settings(&common, |settings| {
+                verify(&settings.config.config_dir, head.as_deref(), json)
+            }),
+            Self::Head { common } => {
+                with_sound_settings(&common, |settings| head(&settings.config.config_dir))
+            }
+            Self::Show(filter) => {
+                with_sound_settings(&filter.common, |settings| show(&settings, &filter))
+            }
         }
-        AuditCommand::Head { common } => {
-            with(&common, &|settings| head(&settings.config.config_dir))
-        }
-        AuditCommand::Show(filter) => with(&filter.common, &|settings| show(&settings, &filter)),
     }
 }
 
@@ -63,8 +132,7 @@ fn verify(folder: &Path, anchor: Option<&str>, as_json: bool) -> u8 {
         });
         lines.join("\n")
     };
-    // Write errors are ignored: stdout may be closed.
-    let _ = writeln!(std::io::stdout(), "{text}");
+    line(&text);
     if report.fault.is_some() { exit::FAILED } else { exit::OK }
 }
 
@@ -79,7 +147,7 @@ fn head(folder: &Path) -> u8 {
     }
     match report.head {
         Some(head) => {
-            let _ = writeln!(std::io::stdout(), "{head}");
+            line(&head.to_string());
             exit::OK
         }
         None => {

@@ -4,13 +4,12 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::cli::exit;
+use super::context::{block_on, start_log, with_settings};
+use crate::cli::{JsonArgs, exit};
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{Description, PreparedStart, Purpose, StartRefusal};
-use crate::terminal::{self, Verbosity, fail, line};
-use aetheel_model::choice::LogFormat;
+use crate::terminal::{self, Verbosity, line};
 use aetheel_model::finding::Finding;
-use aetheel_runtime::log;
 use aetheel_store::workspace;
 
 const NO_TOKEN: &str =
@@ -31,12 +30,15 @@ struct CheckReport {
     lines: Vec<Finding>,
 }
 
+/// Runs the command. Returns the exit code.
+pub(super) fn run(args: &JsonArgs) -> u8 {
+    with_settings(&args.common, None, |settings| block_on(check(settings, args.json)))
+}
+
 /// Prints the findings and returns the exit code.
-pub(super) async fn run(settings: OperatorSettings, json: bool) -> u8 {
-    let filter = terminal::command_log_level();
-    if let Err(fault) = log::start(LogFormat::Human, filter, settings.redactor.clone()) {
-        fail(&fault.to_string());
-        return exit::CONFIG;
+async fn check(settings: OperatorSettings, json: bool) -> u8 {
+    if let Err(code) = start_log(&settings.redactor) {
+        return code;
     }
     let redactor = settings.redactor.clone();
     let token = settings.config.discord_bot_token.is_some();

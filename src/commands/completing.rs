@@ -13,7 +13,8 @@ use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::Shells;
 use clap_complete::{CompleteEnv, Shell};
 
-use crate::cli::{Cli, Common};
+use super::Cli;
+use crate::cli::Common;
 use crate::startup::settings::{self, WithoutSettings};
 use aetheel_model::event::Lane;
 use aetheel_settings::Config;

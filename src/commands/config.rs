@@ -1,6 +1,9 @@
 //! `aetheel config`: prints the settings, caps and limits in force, each with the line that says so.
 
-use crate::cli::exit;
+use clap::Args;
+
+use super::context::with_settings;
+use crate::cli::{Common, exit};
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::{fail, line};
 use aetheel_model::event::Lane;
@@ -34,9 +37,26 @@ const OF_LANES: [(&str, &str); 5] = [
     ("tools", "ALLOWED_TOOLS"),
 ];
 
+/// Arguments of `aetheel config`.
+#[derive(Args, Debug)]
+pub struct ConfigArgs {
+    /// Settings shared by all commands.
+    #[command(flatten)]
+    common: Common,
+    /// Id of a channel, or another lane, whose settings are printed too
+    channel: Option<String>,
+}
+
+impl ConfigArgs {
+    /// Runs the command. Returns the exit code.
+    pub(super) fn run(self) -> u8 {
+        with_settings(&self.common, None, |settings| print_all(&settings, self.channel.as_deref()))
+    }
+}
+
 /// Prints the settings, and those of a channel or another lane if one is named. Returns the exit
 /// code.
-pub(super) fn run(settings: &OperatorSettings, lane: Option<&str>) -> u8 {
+fn print_all(settings: &OperatorSettings, lane: Option<&str>) -> u8 {
     let folder = &settings.config.config_dir;
     let of_group = |advanced: bool| VARIABLES.iter().filter(move |row| row.advanced == advanced);
     let rows = of_group(false).chain(of_group(true));

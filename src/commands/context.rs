@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::cli::{Cli, CliCommand, Common, exit};
+use super::{Cli, CliCommand};
+use crate::cli::{Common, exit};
 use crate::startup::settings::{self, OperatorSettings, WithoutSettings};
 use crate::startup::{LoadedBackends, StartRefusal, survey};
 use crate::terminal::{self, fail};
@@ -99,8 +100,19 @@ pub fn if_sound_but_caps(
 /// # Errors
 /// Returns the exit code. The reason is already printed.
 pub fn start_log(redactor: &Redactor) -> Result<(), u8> {
-    let started = log::start(LogFormat::Human, terminal::command_log_level(), redactor.clone());
-    started.map_err(|fault| {
+    start_log_with(LogFormat::Human, terminal::command_log_level(), redactor)
+}
+
+/// Starts the log of a command with this format and filter.
+///
+/// # Errors
+/// Returns the exit code. The reason is already printed.
+pub(super) fn start_log_with(
+    format: LogFormat,
+    filter: &str,
+    redactor: &Redactor,
+) -> Result<(), u8> {
+    log::start(format, filter, redactor.clone()).map_err(|fault| {
         fail(&fault.to_string());
         exit::CONFIG
     })
@@ -115,10 +127,7 @@ pub async fn load_backends(
     log: &str,
 ) -> Result<(Config, Redactor, LoadedBackends), u8> {
     let OperatorSettings { config, variables, redactor, .. } = settings;
-    if let Err(fault) = log::start(LogFormat::Human, log, redactor.clone()) {
-        terminal::print_stderr(&format!("error: {fault}"));
-        return Err(exit::CONFIG);
-    }
+    start_log_with(LogFormat::Human, log, &redactor)?;
     match LoadedBackends::load(&config, &variables).await {
         Ok(loaded) => Ok((config, redactor, loaded)),
         Err(faults) => Err(StartRefusal::new(exit::CONFIG, faults).print()),

@@ -1,18 +1,18 @@
 //! `aetheel costs`: prints the costs of turns.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
 
+use clap::Args;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
 use serde_json::{Value, json};
 
-use super::context::start_log;
-use crate::cli::exit;
+use super::context::{block_on, if_sound_but_caps, start_log, with_console_settings};
+use crate::cli::{Common, exit};
 use crate::startup::settings::OperatorSettings;
-use crate::terminal::print_stderr;
-use aetheel_model::budget::{BudgetCap, ProjectedPeriod, SpentTurn, what_if};
+use crate::terminal::{self, print_stderr};
+use aetheel_model::budget::{BudgetCap, CapError, ProjectedPeriod, SpentTurn, what_if};
 use aetheel_model::plain::short_line;
 use aetheel_model::suggest::nearest;
 use aetheel_store::workspace::costs::{CostSum, Costs, LaneCosts, top};
@@ -27,42 +27,63 @@ const MAX_NAME_CHARS: usize = 40;
 const LIST_PRICES: &str =
     "cost: list prices as agents report them; a subscription usually costs less";
 
-/// The form in which costs are printed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum CostsFormat {
-    Tables,
-    Csv,
-    Json,
-    /// The turns that a cap would have stopped.
-    WhatIf(Box<BudgetCap>),
+/// Arguments of `aetheel costs`.
+#[derive(Args, Debug)]
+pub struct CostsArgs {
+    /// Settings shared by all commands.
+    #[command(flatten)]
+    common: Common,
+    /// Number of days, including today
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=3660))]
+    days: u16,
+    /// Print comma-separated values: a row for each day, lane, person and backend
+    #[arg(long)]
+    csv: bool,
+    /// Print JSON, for programs
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Show which of these turns a cap would have stopped, such as `$5 a day for each person`
+    #[arg(long, value_name = "CAP", conflicts_with_all = ["csv", "json"], value_parser = what_if_cap)]
+    what_if: Option<BudgetCap>,
 }
 
-pub(super) async fn run(settings: OperatorSettings, days: u16, form: CostsFormat) -> u8 {
+fn what_if_cap(text: &str) -> Result<BudgetCap, CapError> {
+    BudgetCap::parse("what-if", text)
+}
+
+impl CostsArgs {
+    /// Runs the command. Returns the exit code.
+    pub(super) fn run(self) -> u8 {
+        with_console_settings(&self.common, None, |settings| {
+            if_sound_but_caps(settings, |settings| block_on(print(settings, &self)))
+        })
+    }
+}
+
+async fn print(settings: OperatorSettings, args: &CostsArgs) -> u8 {
     let OperatorSettings { config, redactor, .. } = settings;
     if let Err(code) = start_log(&redactor) {
         return code;
     }
     let turns = FinishedTurns::of_folder(&config.config_dir);
     let to = TimeZone::UTC.to_datetime(Timestamp::now()).date();
-    let from = to.saturating_sub((i64::from(days) - 1).days());
-    let text = match form {
-        CostsFormat::Csv => {
-            turns.days(from, to, CostSheet::default(), |sheet, line| sheet.add(&line)).await.csv()
+    let from = to.saturating_sub((i64::from(args.days) - 1).days());
+    let text = if let Some(cap) = &args.what_if {
+        let add = |all: &mut Vec<SpentTurn>, line: TurnLine| all.extend(line.spent());
+        let spent = turns.days(from, to, Vec::new(), add).await;
+        for line in unknown_names(cap, &spent) {
+            print_stderr(&format!("warning: {line}"));
         }
-        CostsFormat::WhatIf(cap) => {
-            let add = |all: &mut Vec<SpentTurn>, line: TurnLine| all.extend(line.spent());
-            let spent = turns.days(from, to, Vec::new(), add).await;
-            for line in unknown_names(&cap, &spent) {
-                print_stderr(&format!("warning: {line}"));
-            }
-            let periods = what_if(&cap, &config.time_zone, spent).periods;
-            projection(&cap, &config.time_zone, &periods)
-        }
-        CostsFormat::Json => as_json(&turns.costs(from, to).await, from, to),
-        CostsFormat::Tables => report(&turns.costs(from, to).await, from, to),
+        let periods = what_if(cap, &config.time_zone, spent).periods;
+        projection(cap, &config.time_zone, &periods)
+    } else if args.csv {
+        turns.days(from, to, CostSheet::default(), |sheet, line| sheet.add(&line)).await.csv()
+    } else if args.json {
+        as_json(&turns.costs(from, to).await, from, to)
+    } else {
+        report(&turns.costs(from, to).await, from, to)
     };
-    // Write errors are ignored: stdout may be closed.
-    let _ = std::io::stdout().write_all(redactor.redact(text).as_bytes());
+    terminal::print(&redactor.redact(text));
     exit::OK
 }
 

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::context::with_settings;
 use crate::app::liveness::STALL_TIMEOUT;
-use crate::cli::exit;
+use crate::cli::{JsonArgs, exit};
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::{self, Verbosity, line, print_stderr};
 use aetheel_model::plain::one_line;
@@ -65,8 +66,13 @@ pub(super) fn problem(config: &Config) -> Option<String> {
     check_lock(config).err().map(|error| error.to_string())
 }
 
+/// Runs the command. Returns the exit code.
+pub(super) fn run(args: &JsonArgs) -> u8 {
+    with_settings(&args.common, None, |settings| report(&settings, args.json))
+}
+
 /// Prints one line that reports whether the gateway is alive. Returns the exit code.
-pub(super) fn run(settings: &OperatorSettings, json: bool) -> u8 {
+fn report(settings: &OperatorSettings, json: bool) -> u8 {
     let looked = match settings.config.status_address.filter(|address| address.port() != 0) {
         Some(address) => check_livez(address),
         None => check_lock(&settings.config),

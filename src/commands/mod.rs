@@ -1,47 +1,174 @@
-//! The commands of the program: one module per command, and the exit codes.
+//! The commands of the program: one file per command, with its arguments and its work.
 
 mod audit;
 mod backend;
 mod check;
-#[cfg_attr(not(feature = "cluster"), path = "cluster_absent.rs")]
 mod cluster;
+mod command_line;
 mod completing;
 mod config;
-#[cfg_attr(not(feature = "console"), path = "console_absent.rs")]
 mod console;
 pub mod context;
 mod costs;
 mod doctor;
-mod extension_row;
 mod gateway;
 mod health;
 mod init;
 pub mod kit;
-mod listing;
-mod listing_rows;
 mod pages;
-mod ping;
 mod recover;
 mod serving;
 mod upgrade;
 
-use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
 
-use self::backend::rollout::RolloutAction;
+use aetheel_hold::HoldArgs;
+use clap::Subcommand;
+use clap_complete::Shell;
+
+use self::audit::AuditCommand;
+pub use self::backend::BackendCommand;
+use self::cluster::ClusterCommand;
+pub use self::command_line::{Cli, main};
 pub use self::completing::complete;
-use self::context::{
-    block_on, if_sound_but_caps, run_with, start_log, with_console_settings, with_repaired_files,
-    with_settings, with_sound_settings,
+use self::config::ConfigArgs;
+use self::console::ConsoleArgs;
+use self::context::{block_on, with_repaired_files};
+use self::costs::CostsArgs;
+use self::doctor::DoctorArgs;
+use self::gateway::GatewayCommand;
+use self::init::InitArgs;
+use self::recover::RecoverArgs;
+use self::upgrade::UpgradeArgs;
+use crate::cli::{
+    Common, JsonArgs, ObserverCommand, PolicyCommand, ReportArgs, ReproduceArgs, SimulateCrashArgs,
 };
-use self::listing::BackendListing;
-use crate::app;
-use crate::cli::{BackendCommand, Cli, CliCommand, ClusterCommand, ClusterTask, Common, exit};
-use crate::startup::settings::{self, OperatorSettings, WithoutSettings};
-use crate::startup::{LoadedBackends, StartRefusal, survey};
-use crate::terminal::{self, fail};
-use crate::{demo, kit_program, progress};
-use aetheel_model::finding::Finding;
-use aetheel_store::workspace::BackendLock;
+use crate::{app, demo, kit_program, terminal};
+
+/// The commands of the program.
+#[derive(Debug, Subcommand)]
+pub enum CliCommand {
+    /// Set Aetheel up by answering questions; every question is a flag too
+    #[command(after_help = "Examples:
+  aetheel init
+  aetheel init --yes --token-file token.txt --backend NAME --users 123456789012345678
+  aetheel init --yes --then install-unit")]
+    Init(InitArgs),
+    /// A command about the running gateway.
+    #[command(flatten)]
+    Gateway(GatewayCommand),
+    /// Answer in Discord until stopped
+    #[command(after_help = "Examples:
+  aetheel run
+  aetheel run --env-file /etc/aetheel/settings.env")]
+    Run(Common),
+    /// Talk to an agent at the terminal, or line by line on stdin
+    #[command(after_help = "Examples:
+  aetheel console --backend demo
+  echo 'What is in this folder?' | aetheel console")]
+    Console(ConsoleArgs),
+    /// Check configuration, folders, state, backends and agent without starting anything
+    #[command(after_help = "Examples:
+  aetheel check
+  aetheel check --env-file .env && aetheel run --env-file .env
+  aetheel check --json | jq '.lines[] | select(.level == \"fault\")'")]
+    Check(JsonArgs),
+    /// Print the settings, caps and limits in force, each with the line that says so
+    #[command(after_help = "Examples:
+  aetheel config
+  aetheel config 1099511627776123456
+  aetheel config console")]
+    Config(ConfigArgs),
+    /// Check everything that `check` does, and Discord, agents, limits and disks; change nothing.
+    /// Exit codes: 0 no problems, 1 warnings, 2 faults
+    #[command(after_help = "Examples:
+  aetheel doctor
+  aetheel doctor --offline --json | jq '.lines[] | select(.level == \"fault\")'")]
+    Doctor(DoctorArgs),
+    /// Report whether the gateway is healthy: exit code 0, or 1 with the reason. For health checks
+    /// of containers
+    Health(JsonArgs),
+    /// A command about the machines of a cluster.
+    #[command(flatten)]
+    Cluster(ClusterCommand),
+    /// List, create, check, install and replace backends
+    #[command(subcommand)]
+    Backend(BackendCommand),
+    /// Create and check policies, and try them on recorded requests
+    #[command(subcommand)]
+    Policy(PolicyCommand),
+    /// Create and check observers
+    #[command(subcommand)]
+    Observer(ObserverCommand),
+    /// Read again the replies that no backend could read so far, and deliver those that can be read
+    /// now
+    #[command(after_help = "Examples:
+  aetheel recover --dry-run
+  aetheel recover")]
+    Recover(RecoverArgs),
+    /// Show what turns cost: by day, channel, person, backend and model, as far as agents report it
+    #[command(after_help = "Examples:
+  aetheel costs
+  aetheel costs --days 7 --csv > costs.csv
+  aetheel costs --json | jq '.all.\"cost-usd\"'
+  aetheel costs --what-if '$5 a day for each person'")]
+    Costs(CostsArgs),
+    /// Check and show the audit log of prompts, approvals, changes and turns
+    #[command(subcommand)]
+    Audit(AuditCommand),
+    /// Keep agents running while the gateway restarts: `aetheel run` starts agents through this
+    /// process, and finds them again after a restart. It starts a holder itself if none runs
+    Hold(HoldArgs),
+    /// Check whether a restarted gateway could continue with an agent: cut a recording at many
+    /// points and rebuild its link from each; change nothing. Exit code 0 if it can always, else 1
+    #[command(after_help = "Examples:
+  aetheel simulate-crash 7c1f7e52
+  aetheel simulate-crash channel:123456789012345678 --points 0
+  aetheel simulate-crash recordings/2026-11-22/7c1f7e52.jsonl --json | jq '.failed'")]
+    SimulateCrash(SimulateCrashArgs),
+    /// Write a small file with which anybody can reproduce what went wrong in a turn: the lines of
+    /// its recording that still show the fault, without words of people and secrets. Exit code 1 if
+    /// the backend shows no fault
+    #[command(after_help = "Examples:
+  aetheel report 7c1f7e52
+  aetheel report 7c1f7e52 --fault drift -o drift.jsonl
+  aetheel report 7c1f7e52 --expect 'The tests pass'
+  aetheel report recording.jsonl --backend new.wasm")]
+    Report(ReportArgs),
+    /// Show the fault of a report that `aetheel report` wrote. Exit code 0 if it shows, 1 if not
+    #[command(after_help = "Examples:
+  aetheel reproduce 7c1f7e52.report.jsonl
+  aetheel reproduce 7c1f7e52.report.jsonl --backend fixed.wasm")]
+    Reproduce(ReproduceArgs),
+    /// Replace the program, if the new one passes its checks, and restart the running gateway with
+    /// it while agents continue. Without a service manager, start it in the background
+    #[command(after_help = "Examples:
+  aetheel upgrade --binary /path/to/new/aetheel
+  aetheel upgrade --binary /path/to/new/aetheel --ignore-recordings")]
+    Upgrade(UpgradeArgs),
+    /// Print the completions of a shell
+    #[command(after_help = "Examples:
+  aetheel completions bash > ~/.local/share/bash-completion/completions/aetheel
+  aetheel completions zsh > ~/.zfunc/_aetheel
+  aetheel completions fish > ~/.config/fish/completions/aetheel.fish")]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Write the man pages and the completions of shells below this folder, for packages
+    #[command(hide = true)]
+    Pages {
+        /// Folder with the layout of `/usr/share`.
+        share: PathBuf,
+    },
+    /// Play the scripted agent behind the backend `demo`
+    #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
+    DemoAgent {
+        /// Arguments of the scripted agent.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+}
 
 /// Runs a command and returns the exit code.
 pub fn run(cli: Cli) -> u8 {
@@ -52,150 +179,32 @@ pub fn run(cli: Cli) -> u8 {
         return code;
     }
     match cli.command {
-        CliCommand::DemoAgent { arguments } => {
-            demo::run(arguments, std::io::stdin(), std::io::stdout(), std::io::stderr())
-        }
-        CliCommand::Pages { share } => pages::run(&share),
-        CliCommand::Completions { shell } => pages::completions(shell),
-        CliCommand::Hold(arguments) => aetheel_hold::run(arguments),
-        CliCommand::Check { common, json } => {
-            with_settings(&common, None, |settings| block_on(check::run(settings, json)))
-        }
-        CliCommand::Config { common, channel } => {
-            with_settings(&common, None, |settings| config::run(&settings, channel.as_deref()))
-        }
-        CliCommand::Doctor { common, json, offline } => with_settings(&common, None, |settings| {
-            block_on(doctor::examine(settings, doctor::DoctorOptions { json, offline }))
-        }),
-        CliCommand::Health { common, json } => {
-            with_settings(&common, None, |settings| health::run(&settings, json))
-        }
-        CliCommand::Nodes { common, json } => on_cluster(&common, ClusterTask::Nodes { json }),
-        CliCommand::Drain { common, node, undo, no_wait } => {
-            on_cluster(&common, ClusterTask::Drain { node, undo, no_wait })
-        }
-        CliCommand::Cluster(ClusterCommand::Import(common)) => {
-            on_cluster(&common, ClusterTask::Import)
-        }
-        CliCommand::Cluster(ClusterCommand::Export(common)) => {
-            on_cluster(&common, ClusterTask::Export)
-        }
-        CliCommand::Init(wish) => init::run(wish),
-        CliCommand::Console { common, backend } => {
-            let settings = settings::read(&common, backend, WithoutSettings::Console, true);
-            run_with(settings, &common, |settings| block_on(console::run(settings)))
-        }
-        CliCommand::Backend(BackendCommand::List { common, json, all }) => {
-            with_sound_settings(&common, |settings| block_on(list_backends(settings, json, all)))
-        }
-        CliCommand::Backend(BackendCommand::Ping { common, name }) => {
-            with_console_settings(&common, name, |settings| block_on(ping::run(settings)))
-        }
-        CliCommand::Backend(BackendCommand::Install {
-            common,
-            component,
-            locked: _,
-            from,
-            follow_tag,
-            pin,
-            yes,
-        }) => with_sound_settings(&common, |settings| {
-            let wish = backend::install::InstallOptions { pin, yes, follow_tag };
-            block_on(backend::install::run(settings, component, from, wish))
-        }),
-        CliCommand::Backend(BackendCommand::Approve { common, name, yes }) => {
-            with_sound_settings(&common, |settings| {
-                block_on(backend::approve::run(settings, name, yes))
-            })
-        }
-        CliCommand::Backend(BackendCommand::Rollback { common, name }) => {
-            with_sound_settings(&common, |settings| {
-                block_on(backend::rollback::run(settings, name))
-            })
-        }
-        CliCommand::Backend(BackendCommand::Rollout { common, name }) => {
-            on_rollout(&common, name, RolloutAction::Show)
-        }
-        CliCommand::Backend(BackendCommand::History { common, name }) => {
-            with_settings(&common, None, |settings| {
-                backend::rollout::history(&settings.config, name.as_deref())
-            })
-        }
-        CliCommand::Backend(BackendCommand::Promote { common, name }) => {
-            on_rollout(&common, name, RolloutAction::Promote)
-        }
-        CliCommand::Backend(BackendCommand::Withdraw { common, name }) => {
-            on_rollout(&common, name, RolloutAction::Withdraw)
-        }
-        CliCommand::Recover { common, dry_run, json } => {
-            with_sound_settings(&common, |settings| block_on(recover::run(settings, dry_run, json)))
-        }
-        CliCommand::Costs { common, days, csv, json, what_if } => {
-            let form = match (csv, json, what_if) {
-                (_, _, Some(cap)) => costs::CostsFormat::WhatIf(Box::new(cap)),
-                (true, ..) => costs::CostsFormat::Csv,
-                (_, true, _) => costs::CostsFormat::Json,
-                _ => costs::CostsFormat::Tables,
-            };
-            with_console_settings(&common, None, |settings| {
-                if_sound_but_caps(settings, |settings| block_on(costs::run(settings, days, form)))
-            })
-        }
-        CliCommand::Audit(command) => {
-            audit::run(command, |common, run| with_sound_settings(common, run))
-        }
-        // With the same environment: these commands read the settings themselves.
-        CliCommand::Backend(BackendCommand::Author(_))
-        | CliCommand::Policy(_)
-        | CliCommand::Observer(_)
-        | CliCommand::SimulateCrash(_)
-        | CliCommand::Report(_)
-        | CliCommand::Reproduce(_) => {
-            fail(&kit_program::start().to_string());
-            exit::UNAVAILABLE
-        }
-        // The settings are not read here: the secrets stay in the environment for the new program.
-        CliCommand::Upgrade { common, binary, ignore_recordings } => {
-            block_on(upgrade::run(&common, binary, ignore_recordings))
-        }
-        CliCommand::Gateway(command) => gateway::run(command),
+        CliCommand::Init(args) => args.run(),
+        CliCommand::Gateway(command) => command.run(),
         CliCommand::Run(common) => {
             with_repaired_files(&common, |settings| block_on(app::serve(settings)))
         }
-    }
-}
-
-fn on_rollout(common: &Common, name: String, action: RolloutAction) -> u8 {
-    with_sound_settings(common, |settings| block_on(backend::rollout::run(settings, name, action)))
-}
-
-fn on_cluster(common: &Common, task: ClusterTask) -> u8 {
-    with_sound_settings(common, |settings| block_on(cluster::run(settings, task)))
-}
-
-/// Runs `aetheel backend list` and returns the exit code.
-async fn list_backends(settings: OperatorSettings, json: bool, all: bool) -> u8 {
-    let OperatorSettings { config, variables, redactor, .. } = settings;
-    if let Err(code) = start_log(&redactor) {
-        return code;
-    }
-    let looked = async {
-        let loaded = LoadedBackends::load(&config, &variables).await?;
-        let lock = BackendLock::read(&config.config_dir);
-        Ok::<_, Vec<Finding>>(BackendListing::load(loaded).await.with_lock(lock))
-    };
-    let listing = match progress::with_spinner(survey::loading_message(&config), looked).await {
-        Ok(listing) => listing,
-        Err(faults) => {
-            return StartRefusal::new(exit::UNAVAILABLE, faults).print();
+        CliCommand::Console(args) => args.run(),
+        CliCommand::Check(args) => check::run(&args),
+        CliCommand::Config(args) => args.run(),
+        CliCommand::Doctor(args) => args.run(),
+        CliCommand::Health(args) => health::run(&args),
+        CliCommand::Cluster(command) => command.run(),
+        CliCommand::Backend(command) => command.run(),
+        CliCommand::Recover(args) => args.run(),
+        CliCommand::Costs(args) => args.run(),
+        CliCommand::Audit(command) => command.run(),
+        CliCommand::Hold(args) => aetheel_hold::run(args),
+        CliCommand::Policy(_)
+        | CliCommand::Observer(_)
+        | CliCommand::SimulateCrash(_)
+        | CliCommand::Report(_)
+        | CliCommand::Reproduce(_) => kit_program::run(),
+        CliCommand::Upgrade(args) => args.run(),
+        CliCommand::Completions { shell } => pages::completions(shell),
+        CliCommand::Pages { share } => pages::run(&share),
+        CliCommand::DemoAgent { arguments } => {
+            demo::run(arguments, std::io::stdin(), std::io::stdout(), std::io::stderr())
         }
-    };
-    let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let text = match serde_json::to_string_pretty(&listing) {
-        Ok(text) if json => text + "\n",
-        _ => listing.table(colour, all),
-    };
-    // Write errors are ignored: stdout may be closed.
-    let _ = std::io::stdout().write_all(redactor.redact(text).as_bytes());
-    exit::OK
+    }
 }

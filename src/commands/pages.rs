@@ -113,7 +113,7 @@ mod tests {
     use clap::{Command, CommandFactory as _};
 
     use super::*;
-    use crate::cli::Cli;
+    use crate::commands::Cli;
 
     #[test]
     fn visible_commands_have_pages_and_completions_and_hidden_ones_do_not() {

@@ -1,22 +1,21 @@
 //! `aetheel recover`: reads lost replies again with the current components, and makes the gateway
 //! deliver them.
 
-use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use serde::Serialize;
 
-use crate::cli::exit;
+use super::context::{block_on, start_log, with_sound_settings};
+use crate::cli::{Common, exit};
 use crate::startup::LoadedBackends;
 use crate::startup::StartRefusal;
 use crate::startup::settings::OperatorSettings;
-use crate::terminal::{self, print_stderr};
-use aetheel_model::choice::LogFormat;
+use crate::terminal::{self, OutputStyle};
 use aetheel_model::event::Lane;
 use aetheel_model::plain::{short_line, with_causes};
 use aetheel_recording::Backend;
 use aetheel_recording::reread::{RereadError, reread};
-use aetheel_runtime::log;
 use aetheel_store::workspace::{FileError, LockError, LostState, LostTurn, LostTurns, Workspace};
 use aetheel_turn::Backends as _;
 
@@ -67,13 +66,31 @@ enum NotDelivered {
     Lock(#[source] LockError),
 }
 
-pub(super) async fn run(settings: OperatorSettings, dry_run: bool, json: bool) -> u8 {
+/// Arguments of `aetheel recover`.
+#[derive(Args, Debug)]
+pub struct RecoverArgs {
+    /// Settings shared by all commands.
+    #[command(flatten)]
+    common: Common,
+    /// Only show the replies that would be delivered
+    #[arg(long)]
+    dry_run: bool,
+    /// Print JSON, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+impl RecoverArgs {
+    /// Runs the command. Returns the exit code.
+    pub(super) fn run(self) -> u8 {
+        with_sound_settings(&self.common, |settings| block_on(recover(settings, &self)))
+    }
+}
+
+async fn recover(settings: OperatorSettings, args: &RecoverArgs) -> u8 {
     let OperatorSettings { config, variables, redactor, .. } = settings;
-    if let Err(fault) =
-        log::start(LogFormat::Human, terminal::command_log_level(), redactor.clone())
-    {
-        print_stderr(&format!("error: {fault}"));
-        return exit::CONFIG;
+    if let Err(code) = start_log(&redactor) {
+        return code;
     }
     let workspace = match Workspace::open(&config.config_dir).await {
         Ok(workspace) => workspace,
@@ -101,17 +118,14 @@ pub(super) async fn run(settings: OperatorSettings, dry_run: bool, json: bool) -
             rows.push(row(turn, read.map(|text| redactor.redact(text))));
         }
     }
-    if !dry_run {
+    if !args.dry_run {
         deliver(&workspace, &lost, &turns, &mut rows).await;
     }
     let text = match serde_json::to_string_pretty(&rows) {
-        Ok(text) if json => text + "\n",
-        _ => {
-            table(&rows, std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none())
-        }
+        Ok(text) if args.json => text + "\n",
+        _ => table(&rows, OutputStyle::for_stdout()),
     };
-    // Write errors are ignored: stdout may be closed. The exit code reports the result.
-    let _ = std::io::stdout().write_all(redactor.redact(text).as_bytes());
+    terminal::print(&redactor.redact(text));
     if rows.iter().any(|row| row.outcome == "unreadable") { exit::FAILED } else { exit::OK }
 }
 
@@ -220,7 +234,7 @@ async fn request_delivery(
     Ok(())
 }
 
-fn table(rows: &[RecoveryRow], colour: bool) -> String {
+fn table(rows: &[RecoveryRow], style: OutputStyle) -> String {
     if rows.is_empty() {
         return "no reply is lost\n".to_owned();
     }
@@ -235,11 +249,11 @@ fn table(rows: &[RecoveryRow], colour: bool) -> String {
     for (row, cells) in rows.iter().zip(&cells) {
         let padded: Vec<String> =
             cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
-        let mut line = padded.join("  ");
-        if colour {
-            let mark = if row.outcome == "unreadable" { "\x1b[31m" } else { "\x1b[32m" };
-            line = line.replacen(row.outcome, &format!("{mark}{}\x1b[0m", row.outcome), 1);
-        }
+        let outcome = match row.outcome {
+            "unreadable" => style.bad(row.outcome),
+            _ => style.good(row.outcome),
+        };
+        let line = padded.join("  ").replacen(row.outcome, &outcome, 1);
         text.push_str(line.trim_end());
         for more in [&row.text, &row.note].into_iter().flatten() {
             text.push_str(&format!("  {more}"));

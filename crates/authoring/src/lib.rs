@@ -35,12 +35,11 @@ mod simulate_crash;
 mod templates;
 mod test;
 
-use aetheel::cli::{
-    AuthorCommand, BackendCommand, Cli, CliCommand, ObserverCommand, PolicyCommand, exit,
-};
+use aetheel::cli::{AuthorCommand, ObserverCommand, PolicyCommand, exit};
 use aetheel::commands::context::{
     block_on, if_sound_but_caps, protect, with_console_settings, with_settings, with_sound_settings,
 };
+use aetheel::commands::{BackendCommand, Cli, CliCommand};
 use aetheel::demo;
 use aetheel::terminal::fail;
 use aetheel_model::extension::ExtensionKind;

@@ -8,5 +8,5 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    aetheel::cli::main(aetheel_authoring::run)
+    aetheel::commands::main(aetheel_authoring::run)
 }

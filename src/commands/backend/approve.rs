@@ -1,25 +1,46 @@
 //! `aetheel backend approve`: accepts the capabilities of a component. Tested by
 //! `tests/gateway/capabilities.rs`.
 
-use std::io::Write as _;
+use clap::Args;
 
 use super::{consent, serving};
-use crate::cli::exit;
-use crate::commands::context::load_backends;
+use crate::cli::{Common, exit};
+use crate::commands::context::{block_on, load_backends, with_sound_settings};
 use crate::startup::LoadedBackends;
 use crate::startup::settings::OperatorSettings;
-use crate::terminal::print_stderr;
+use crate::terminal::{print, print_stderr};
 use aetheel_model::agent::capability::Capabilities;
 use aetheel_model::plain::with_causes;
 use aetheel_store::workspace::BackendFile;
 
-pub(in crate::commands) async fn run(settings: OperatorSettings, name: String, yes: bool) -> u8 {
+/// Arguments of `aetheel backend approve`.
+#[derive(Args, Debug)]
+pub struct ApproveArgs {
+    /// Settings shared by all commands.
+    #[command(flatten)]
+    common: Common,
+    /// The backend
+    #[arg(value_name = "BACKEND")]
+    name: String,
+    /// Accept them without a question
+    #[arg(long, short)]
+    yes: bool,
+}
+
+impl ApproveArgs {
+    /// Runs the command. Returns the exit code.
+    pub(super) fn run(self) -> u8 {
+        with_sound_settings(&self.common, |settings| block_on(approve(settings, &self)))
+    }
+}
+
+async fn approve(settings: OperatorSettings, args: &ApproveArgs) -> u8 {
     let (config, redactor, LoadedBackends { agents, components, .. }) =
         match load_backends(settings, "off").await {
             Ok(loaded) => loaded,
             Err(code) => return code,
         };
-    let component = agents.component_of(&name);
+    let component = agents.component_of(&args.name);
     let waiting = components.waiting();
     let wanted: Vec<_> =
         waiting.iter().filter(|(_, wants)| wants.descriptor.name == component).collect();
@@ -57,7 +78,7 @@ pub(in crate::commands) async fn run(settings: OperatorSettings, name: String, y
     }
     print(&redactor.redact(said));
     if let Err(why) =
-        consent::ask(&more, &format!("Accept these permissions of `{component}`?"), yes)
+        consent::ask(&more, &format!("Accept these permissions of `{component}`?"), args.yes)
     {
         print_stderr(&format!("error: {why}"));
         print_stderr("nothing was changed");
@@ -78,9 +99,4 @@ pub(in crate::commands) async fn run(settings: OperatorSettings, name: String, y
 /// Returns a text of the component on one line, without control and invisible characters.
 fn one_clean_line(text: &str) -> String {
     aetheel_model::plain::clean_text(text).replace('\n', " ")
-}
-
-fn print(text: &str) {
-    // Write errors are ignored: stdout may be closed. The exit code reports the result.
-    let _ = std::io::stdout().write_all(text.as_bytes());
 }

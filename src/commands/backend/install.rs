@@ -4,15 +4,17 @@
 //! All steps that can fail run before anything changes; the last step is a single rename. Tested by
 //! `tests/gateway/components.rs` and `tests/artifacts`.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
+
+use clap::Args;
 
 use super::artifacts::ArtifactAccess;
 use super::changes::changes;
 use super::consent;
 use super::fetched::{FetchedBackend, is_reference};
 use super::locked;
-use crate::cli::exit;
+use crate::cli::{Common, exit};
+use crate::commands::context::{block_on, start_log, with_sound_settings};
 use crate::commands::kit::{self, KitError};
 use crate::startup::running::gateway_of;
 use crate::startup::settings::OperatorSettings;
@@ -20,29 +22,51 @@ use crate::startup::{InstallPlan, Installer, LoadedBackends, StartRefusal};
 use crate::terminal::{self, print_stderr};
 use aetheel_kit::{describe_versions, proven_versions};
 use aetheel_model::agent::Descriptor;
-use aetheel_model::choice::{LogFormat, Trust};
+use aetheel_model::choice::Trust;
 use aetheel_model::plain::{counted, with_causes};
 use aetheel_model::redact::Redactor;
 use aetheel_model::rollout::Rollout;
 use aetheel_recording::Backend as _;
 use aetheel_recording::case::Case;
-use aetheel_runtime::log;
 use aetheel_settings::Config;
 use aetheel_store::workspace::{BackendFile, LockedBackend};
 use aetheel_wasm::{AdmissionError, RequestedCapabilities, StagedComponent};
 
-#[derive(Clone, Copy, Debug)]
-pub(in crate::commands) struct InstallOptions {
-    /// Whether to pin the component's digest in `backends.md`, so that it is trusted.
-    pub pin: bool,
-    /// Whether to accept all permissions of the component without asking.
-    pub yes: bool,
-    /// Whether a tag may name another version than in `backends.lock.md`.
-    pub follow_tag: bool,
+/// Arguments of `aetheel backend install`.
+#[derive(Args, Debug, Default)]
+pub struct InstallArgs {
+    /// Settings shared by all commands.
+    #[command(flatten)]
+    common: Common,
+    /// File of the backend, or its reference in a registry (`oci://HOST/NAME:TAG`)
+    #[arg(value_name = "FILE", required_unless_present = "locked")]
+    component: Option<PathBuf>,
+    /// Install exactly the versions that backends.lock.md names
+    #[arg(long, conflicts_with = "component")]
+    locked: bool,
+    /// Read from a folder with the OCI image layout instead of a registry
+    #[arg(long, value_name = "FOLDER")]
+    from: Option<PathBuf>,
+    /// Install what a tag names now, although backends.lock.md has another version of it
+    #[arg(long, conflicts_with = "locked")]
+    follow_tag: bool,
+    /// Trust the file from now on: add its SHA-256 to backends.md
+    #[arg(long)]
+    pin: bool,
+    /// Accept its capabilities without a question
+    #[arg(long, short)]
+    yes: bool,
+}
+
+impl InstallArgs {
+    /// Runs the command. Returns the exit code.
+    pub(super) fn run(self) -> u8 {
+        with_sound_settings(&self.common, |settings| block_on(install_all(settings, &self)))
+    }
 }
 
 /// A backend that the operator wants to install.
-enum InstallWish {
+enum InstallSource {
     File(PathBuf),
     /// An artifact in a registry, given by its reference.
     Artifact(String),
@@ -66,25 +90,17 @@ struct InstallJob<'a> {
     loaded: &'a LoadedBackends,
     config: &'a Config,
     access: &'a ArtifactAccess,
-    wish: InstallOptions,
+    args: &'a InstallArgs,
 }
 
-pub(in crate::commands) async fn run(
-    settings: OperatorSettings,
-    component: Option<PathBuf>,
-    from: Option<PathBuf>,
-    wish: InstallOptions,
-) -> u8 {
-    let access = ArtifactAccess::new(&settings, from.clone());
+async fn install_all(settings: OperatorSettings, args: &InstallArgs) -> u8 {
+    let access = ArtifactAccess::new(&settings, args.from.clone());
     let OperatorSettings { config, variables, redactor, .. } = settings;
-    if let Err(fault) =
-        log::start(LogFormat::Human, terminal::command_log_level(), redactor.clone())
-    {
-        print_stderr(&format!("error: {fault}"));
-        return exit::CONFIG;
+    if let Err(code) = start_log(&redactor) {
+        return code;
     }
-    let wishes = match wishes(&config, component, from.is_some()) {
-        Ok(wishes) => wishes,
+    let sources = match sources(&config, args) {
+        Ok(sources) => sources,
         Err(error) => return report_failure(&redactor, &error),
     };
     if !config.backends_dir.is_dir() {
@@ -98,18 +114,17 @@ pub(in crate::commands) async fn run(
         Ok(loaded) => loaded,
         Err(faults) => return StartRefusal::new(exit::CONFIG, faults).print(),
     };
-    let job = InstallJob { loaded: &loaded, config: &config, access: &access, wish };
+    let job = InstallJob { loaded: &loaded, config: &config, access: &access, args };
     let mut code = exit::OK;
-    for wish in wishes {
-        let Installed { report: said, unnoted, .. } = match job.install(&wish).await {
+    for source in sources {
+        let Installed { report: said, unnoted, .. } = match job.install(&source).await {
             Ok(installed) => installed,
             Err(error) => {
                 code = report_failure(&redactor, &error);
                 continue;
             }
         };
-        // Write errors are ignored: stdout may be closed. The exit code reports the result.
-        let _ = std::io::stdout().write_all(redactor.redact(said).as_bytes());
+        terminal::print(&redactor.redact(said));
         if let Some(error) = unnoted {
             print_stderr(&format!("error: {}", redactor.redact(error.text)));
             code = error.code;
@@ -119,26 +134,22 @@ pub(in crate::commands) async fn run(
 }
 
 /// Returns the backend that the operator named, otherwise all of `backends.lock.md`.
-fn wishes(
-    config: &Config,
-    component: Option<PathBuf>,
-    from_folder: bool,
-) -> Result<Vec<InstallWish>, KitError> {
-    let Some(component) = component else {
+fn sources(config: &Config, args: &InstallArgs) -> Result<Vec<InstallSource>, KitError> {
+    let Some(component) = args.component.as_ref().filter(|_| !args.locked) else {
         let lock = locked::read(config)?;
         if lock.entries().is_empty() {
             let nothing =
                 "backends.lock.md names no backend; `aetheel backend install oci://…` adds one";
             return Err(KitError::usage(nothing));
         }
-        return Ok(lock.entries().iter().cloned().map(InstallWish::Locked).collect());
+        return Ok(lock.entries().iter().cloned().map(InstallSource::Locked).collect());
     };
     match component.to_str().filter(|text| is_reference(text)) {
-        Some(reference) => Ok(vec![InstallWish::Artifact(reference.to_owned())]),
-        None if from_folder => {
+        Some(reference) => Ok(vec![InstallSource::Artifact(reference.to_owned())]),
+        None if args.from.is_some() => {
             Err(KitError::usage("--from needs a reference (`oci://HOST/NAME:TAG`) or `--locked`"))
         }
-        None => Ok(vec![InstallWish::File(component)]),
+        None => Ok(vec![InstallSource::File(component.clone())]),
     }
 }
 
@@ -151,9 +162,8 @@ pub(super) async fn install_live(
     config: &Config,
     file: &Path,
 ) -> Result<String, KitError> {
-    let wish = InstallOptions { pin: false, yes: false, follow_tag: false };
     let Installed { mut report, target, digest, proven, .. } =
-        install(loaded, config, file, wish, None).await?;
+        install(loaded, config, file, &InstallArgs::default(), None).await?;
     report.push_str(locked::note(config, &target, &digest, None, proven)?);
     Ok(report)
 }
@@ -166,19 +176,19 @@ fn report_failure(redactor: &Redactor, error: &KitError) -> u8 {
 }
 
 impl InstallJob<'_> {
-    async fn install(&self, wish: &InstallWish) -> Result<Installed, KitError> {
-        match wish {
-            InstallWish::File(file) => {
-                let installed = install(self.loaded, self.config, file, self.wish, None).await?;
+    async fn install(&self, source: &InstallSource) -> Result<Installed, KitError> {
+        match source {
+            InstallSource::File(file) => {
+                let installed = install(self.loaded, self.config, file, self.args, None).await?;
                 Ok(self.noted(installed, None))
             }
-            InstallWish::Artifact(reference) => {
+            InstallSource::Artifact(reference) => {
                 let lock = locked::read(self.config)?;
-                let follow_tag = self.wish.follow_tag;
+                let follow_tag = self.args.follow_tag;
                 let (found, said) = self.access.fetch_named(reference, &lock, follow_tag).await?;
                 self.install_fetched(&found, said).await
             }
-            InstallWish::Locked(entry) => self.install_locked(entry).await,
+            InstallSource::Locked(entry) => self.install_locked(entry).await,
         }
     }
 
@@ -211,7 +221,7 @@ impl InstallJob<'_> {
             )));
         }
         let installed =
-            install(self.loaded, self.config, &found.file, self.wish, Some(found)).await;
+            install(self.loaded, self.config, &found.file, self.args, Some(found)).await;
         let mut installed = installed.map_err(|error| KitError {
             text: format!("{}: {}", found.reference, found.plain(&error.text)),
             ..error
@@ -235,10 +245,10 @@ async fn install(
     loaded: &LoadedBackends,
     config: &Config,
     file: &Path,
-    wish: InstallOptions,
+    args: &InstallArgs,
     fetched: Option<&FetchedBackend>,
 ) -> Result<Installed, KitError> {
-    let InstallOptions { pin, yes, .. } = wish;
+    let InstallArgs { pin, yes, .. } = *args;
     let shown = file.display();
     let staged = loaded.engine.stage(file, &loaded.gate, pin).await.map_err(|error| {
         let text = format!("{shown} {}; hint: {}", with_causes(&error), error.hint());

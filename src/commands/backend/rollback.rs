@@ -1,35 +1,38 @@
 //! `aetheel backend rollback`: restores the previous version of a component. Tested by
 //! `tests/gateway/components.rs`.
 
-use std::io::Write as _;
-
-use super::{locked, serving};
+use super::{BackendArgs, locked, serving};
 use crate::cli::exit;
-use crate::commands::context::load_backends;
+use crate::commands::context::{block_on, load_backends, with_sound_settings};
 use crate::startup::LoadedBackends;
 use crate::startup::settings::OperatorSettings;
-use crate::terminal::print_stderr;
+use crate::terminal::{self, print_stderr};
 use aetheel_recording::Backend;
 use aetheel_turn::Backends as _;
 
-pub(in crate::commands) async fn run(settings: OperatorSettings, name: String) -> u8 {
+/// Runs the command. Returns the exit code.
+pub(super) fn run(args: &BackendArgs) -> u8 {
+    with_sound_settings(&args.common, |settings| block_on(roll_back(settings, &args.name)))
+}
+
+async fn roll_back(settings: OperatorSettings, name: &str) -> u8 {
     let (config, redactor, LoadedBackends { agents, components, .. }) =
         match load_backends(settings, "error").await {
             Ok(loaded) => loaded,
             Err(code) => return code,
         };
     // Selects the file that serves here, if there are several files with this name.
-    agents.examine(&name).await;
-    let component = agents.component_of(&name);
+    agents.examine(name).await;
+    let component = agents.component_of(name);
     let before = components.component(&component);
     let version = |backend: &dyn Backend| {
         format!("{} ({})", backend.descriptor().version, &backend.generation().digest[..12])
     };
     let was = before.as_ref().map_or("nothing".to_owned(), |before| version(&**before));
     let stands_in = components.serving_info(&component).is_some_and(|chosen| chosen.is_fallback);
-    let done = match agents.get(&name) {
+    let done = match agents.get(name) {
         _ if stands_in => components.restore_previous(&component, None).await,
-        Some(backend) => agents.roll_back(&name, backend.generation()).await,
+        Some(backend) => agents.roll_back(name, backend.generation()).await,
         // The backend does not serve, or the name is that of a component without an agent.
         None => {
             components
@@ -70,7 +73,7 @@ pub(in crate::commands) async fn run(settings: OperatorSettings, name: String) -
         (Err(fault), now) => {
             // There is nothing with this name, so the rollback could not be tried.
             let unknown = now.is_none()
-                && agents.get(&name).is_none()
+                && agents.get(name).is_none()
                 && !config.config_dir.join("state/components").join(&component).is_dir();
             let fault = match agents.names() {
                 _ if !unknown => fault.to_string(),
@@ -84,7 +87,6 @@ pub(in crate::commands) async fn run(settings: OperatorSettings, name: String) -
             return if unknown { exit::USAGE } else { exit::FAILED };
         }
     };
-    // Write errors are ignored: stdout may be closed. The exit code reports the result.
-    let _ = std::io::stdout().write_all(redactor.redact(said).as_bytes());
+    terminal::print(&redactor.redact(said));
     exit::OK
 }

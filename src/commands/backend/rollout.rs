@@ -1,12 +1,13 @@
 //! `aetheel backend rollout`, `promote` and `withdraw`: show, end or drop the rollout of a new
 //! version of a backend. `tests/backend/rollout.rs` tests what they change.
 
-use std::io::Write as _;
 use std::path::Path;
 
-use super::{install, serving};
-use crate::cli::exit;
-use crate::commands::context::load_backends;
+use clap::Args;
+
+use super::{BackendArgs, install, serving};
+use crate::cli::{Common, exit};
+use crate::commands::context::{block_on, load_backends, with_settings, with_sound_settings};
 use crate::commands::kit::KitError;
 use crate::startup::LoadedBackends;
 use crate::startup::settings::OperatorSettings;
@@ -20,25 +21,28 @@ use aetheel_store::workspace::{
 use aetheel_turn::Backends as _;
 
 #[derive(Clone, Copy, Debug)]
-pub(in crate::commands) enum RolloutAction {
+pub(super) enum RolloutAction {
     Show,
     Promote,
     Withdraw,
 }
 
-pub(in crate::commands) async fn run(
-    settings: OperatorSettings,
-    name: String,
-    action: RolloutAction,
-) -> u8 {
+/// Runs a command. Returns the exit code.
+pub(super) fn run(args: &BackendArgs, action: RolloutAction) -> u8 {
+    with_sound_settings(&args.common, |settings| {
+        block_on(act_on_rollout(settings, &args.name, action))
+    })
+}
+
+async fn act_on_rollout(settings: OperatorSettings, name: &str, action: RolloutAction) -> u8 {
     let (config, redactor, loaded) = match load_backends(settings, "error").await {
         Ok(loaded) => loaded,
         Err(code) => return code,
     };
     let LoadedBackends { agents, components, .. } = &loaded;
     // Selects the file that serves here, if there are several files with this name.
-    agents.examine(&name).await;
-    let component = agents.component_of(&name);
+    agents.examine(name).await;
+    let component = agents.component_of(name);
     let pair = components.rollout(&component);
     if matches!(action, RolloutAction::Promote)
         && pair.is_none()
@@ -46,7 +50,7 @@ pub(in crate::commands) async fn run(
     {
         return match promoted {
             Ok(said) => {
-                let _ = std::io::stdout().write_all(redactor.redact(said).as_bytes());
+                terminal::print(&redactor.redact(said));
                 exit::OK
             }
             Err(error) => error.report(),
@@ -83,8 +87,7 @@ pub(in crate::commands) async fn run(
     };
     match done {
         Ok(said) => {
-            // Write errors are ignored: stdout may be closed. The exit code reports the result.
-            let _ = std::io::stdout().write_all(redactor.redact(said).as_bytes());
+            terminal::print(&redactor.redact(said));
             exit::OK
         }
         Err(error) => {
@@ -94,8 +97,28 @@ pub(in crate::commands) async fn run(
     }
 }
 
+/// Arguments of `aetheel backend history`.
+#[derive(Args, Debug)]
+pub struct HistoryArgs {
+    /// Settings shared by all commands.
+    #[command(flatten)]
+    common: Common,
+    /// The backend; without it, all backends are shown
+    #[arg(value_name = "BACKEND")]
+    name: Option<String>,
+}
+
+impl HistoryArgs {
+    /// Runs the command. Returns the exit code.
+    pub(super) fn run(self) -> u8 {
+        with_settings(&self.common, None, |settings| {
+            history(&settings.config, self.name.as_deref())
+        })
+    }
+}
+
 /// Prints the rollouts that have ended, the newest first.
-pub(in crate::commands) fn history(config: &Config, name: Option<&str>) -> u8 {
+fn history(config: &Config, name: Option<&str>) -> u8 {
     let ended = match StateFile::<EndedRollout>::read_folder(&config.config_dir) {
         Ok(ended) => ended,
         Err(error) => return KitError::failed(with_causes(&error)).report(),

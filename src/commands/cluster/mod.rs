@@ -1,37 +1,63 @@
 //! Commands about the machines of a cluster.
 
-mod drain;
-pub(super) mod nodes;
-mod transfer;
+#[cfg_attr(not(feature = "cluster"), path = "tasks_absent.rs")]
+pub(super) mod tasks;
 
-use crate::cli::{ClusterTask, exit};
-use crate::startup::cluster::exit_code;
-use crate::startup::settings::OperatorSettings;
-use crate::terminal::print_stderr;
-use aetheel_cluster::ClusterError;
+use clap::{Args, Subcommand};
 
-/// Carries out a task. Returns the exit code.
-pub(super) async fn run(settings: OperatorSettings, task: ClusterTask) -> u8 {
-    match task {
-        ClusterTask::Nodes { json } => nodes::run(settings, json).await,
-        ClusterTask::Drain { node, undo: true, .. } => drain::undo(settings, &node).await,
-        ClusterTask::Drain { node, no_wait, .. } => drain::run(settings, &node, no_wait).await,
-        ClusterTask::Import => transfer::import(settings).await,
-        ClusterTask::Export => transfer::export(settings).await,
+use super::context::{block_on, with_sound_settings};
+use crate::cli::{Common, JsonArgs};
+
+/// The commands about the machines of a cluster.
+#[derive(Debug, Subcommand)]
+pub enum ClusterCommand {
+    /// List the machines of the cluster with their state
+    Nodes(JsonArgs),
+    /// Move all channels of a machine to the others; return when that is done
+    Drain(DrainArgs),
+    /// Move between one machine and several
+    #[command(subcommand)]
+    Cluster(TransferCommand),
+}
+
+/// The commands of `aetheel cluster`.
+#[derive(Debug, Subcommand)]
+pub enum TransferCommand {
+    /// Import the journal of this machine into the database of its cluster; `run` does this too
+    Import(Common),
+    /// Export the journal of the cluster to this machine, its last one, which then runs alone
+    Export(Common),
+}
+
+/// Arguments of `aetheel drain`.
+#[derive(Args, Debug)]
+pub struct DrainArgs {
+    /// Settings shared by all commands.
+    #[command(flatten)]
+    common: Common,
+    /// Name of the machine, as `aetheel nodes` shows it
+    node: String,
+    /// Let the machine have channels again
+    #[arg(long)]
+    undo: bool,
+    /// Do not wait until all channels are moved
+    #[arg(long, conflicts_with = "undo")]
+    no_wait: bool,
+}
+
+impl ClusterCommand {
+    fn common(&self) -> &Common {
+        match self {
+            Self::Nodes(args) => &args.common,
+            Self::Drain(args) => &args.common,
+            Self::Cluster(TransferCommand::Import(common) | TransferCommand::Export(common)) => {
+                common
+            }
+        }
     }
-}
 
-/// Returns the address of the database, or the exit code if it is not set.
-fn cluster_url(settings: &OperatorSettings) -> Result<&secrecy::SecretString, u8> {
-    settings.config.cluster_url.as_ref().ok_or_else(|| {
-        print_stderr(
-            "CLUSTER_URL is not set: this machine is not part of a cluster (docs/cluster.md)",
-        );
-        exit::CONFIG
-    })
-}
-
-fn report_error(settings: &OperatorSettings, error: &ClusterError) -> u8 {
-    print_stderr(&settings.redactor.redact(error.to_string()));
-    exit_code(error)
+    /// Runs the command. Returns the exit code.
+    pub(super) fn run(self) -> u8 {
+        with_sound_settings(self.common(), |settings| block_on(tasks::run(settings, &self)))
+    }
 }

@@ -3,7 +3,7 @@
 use secrecy::ExposeSecret as _;
 
 use super::report::DoctorReport;
-use crate::commands::cluster::nodes::most_common;
+use crate::commands::cluster::tasks::nodes::most_common;
 use crate::startup::node_name;
 use aetheel_cluster::{Cluster, DatabaseStatus, Node, Skew, Tables, read_identity};
 use aetheel_discord::bot_id_of;

@@ -13,36 +13,49 @@ mod lost_replies;
 mod machine;
 mod report;
 
-use std::io::Write as _;
+use clap::Args;
 
 use self::report::DoctorReport;
-use crate::cli::exit;
+use super::context::{block_on, start_log_with, with_settings};
+use crate::cli::Common;
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{Purpose, confinement, exposure, surroundings, survey};
-use crate::terminal::{self, OutputStyle, print_stderr};
+use crate::terminal::{self, OutputStyle};
 use aetheel_model::choice::LogFormat;
 use aetheel_model::finding::{Finding, FindingLevel};
 use aetheel_model::redact::Redactor;
-use aetheel_runtime::log;
 
-pub(super) struct DoctorOptions {
-    /// Whether to print the report as JSON.
-    pub json: bool,
-    /// Whether to skip all checks that need the network.
-    pub offline: bool,
+/// Arguments of `aetheel doctor`.
+#[derive(Args, Debug)]
+pub struct DoctorArgs {
+    /// Settings shared by all commands.
+    #[command(flatten)]
+    common: Common,
+    /// Print JSON, for programs
+    #[arg(long)]
+    json: bool,
+    /// Make no network requests
+    #[arg(long)]
+    offline: bool,
+}
+
+impl DoctorArgs {
+    /// Runs the command. Returns the exit code.
+    pub(super) fn run(self) -> u8 {
+        with_settings(&self.common, None, |settings| block_on(examine(settings, &self)))
+    }
 }
 
 /// Runs all checks, prints the report, and returns the exit code.
-pub(super) async fn examine(settings: OperatorSettings, wish: DoctorOptions) -> u8 {
+async fn examine(settings: OperatorSettings, args: &DoctorArgs) -> u8 {
     let OperatorSettings { config, variables, redactor, .. } = &settings;
-    if let Err(fault) = log::start(LogFormat::Human, "off", redactor.clone()) {
-        print_stderr(&format!("error: {fault}"));
-        return exit::CONFIG;
+    if let Err(code) = start_log_with(LogFormat::Human, "off", redactor) {
+        return code;
     }
     let mut report = DoctorReport::default();
     self::settings(&mut report, &settings);
     if settings.is_unreadable {
-        return print(&report, wish.json, redactor);
+        return print(&report, args.json, redactor);
     }
     machine::examine(&mut report, config, variables, settings.env_file.as_deref());
     machine::holder(&mut report, config).await;
@@ -59,13 +72,13 @@ pub(super) async fn examine(settings: OperatorSettings, wish: DoctorOptions) -> 
     drift::examine(&mut report, config, &backends);
     lost_replies::examine(&mut report, config);
     #[cfg(feature = "cluster")]
-    cluster::examine(&mut report, config, wish.offline).await;
-    if wish.offline {
+    cluster::examine(&mut report, config, args.offline).await;
+    if args.offline {
         report.ok("discord", "not asked: --offline");
     } else {
         discord::examine(&mut report, config, redactor).await;
     }
-    print(&report, wish.json, redactor)
+    print(&report, args.json, redactor)
 }
 
 fn print(report: &DoctorReport, json: bool, redactor: &Redactor) -> u8 {
@@ -73,8 +86,7 @@ fn print(report: &DoctorReport, json: bool, redactor: &Redactor) -> u8 {
         true => report.json(redactor),
         false => report.text(terminal::verbosity(), OutputStyle::for_stdout(), redactor),
     };
-    // Write errors are ignored: stdout may be closed. The exit code reports the result.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    terminal::print(&text);
     report.code()
 }
 

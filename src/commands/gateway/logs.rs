@@ -6,10 +6,12 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use clap::Args;
+use jiff::{SignedDuration, Timestamp};
 
 use super::manager;
-use crate::cli::exit;
+use crate::cli::{Common, exit};
+use crate::commands::context::{block_on, with_settings};
 use crate::terminal::print_stderr;
 use aetheel_model::plain::with_causes;
 use aetheel_process::OperatorCommand;
@@ -23,8 +25,42 @@ const FOLLOW_TIMEOUT: Duration = Duration::from_secs(365 * 86_400);
 /// Interval between two reads of a file that grows.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
+/// Arguments of `aetheel logs`.
+#[derive(Args, Debug)]
+pub struct LogsArgs {
+    /// Settings shared by all commands.
+    #[command(flatten)]
+    common: Common,
+    /// Print new lines until interrupted
+    #[arg(short, long)]
+    follow: bool,
+    /// Only lines after this time: `30m`, `2h`, or `2026-11-28T03:00:00Z`
+    #[arg(long, value_name = "TIME", value_parser = since)]
+    since: Option<Timestamp>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("use a duration such as `30m` or `2h`, or a time such as `2026-11-28T03:00:00Z`")]
+struct SinceError;
+
+fn since(text: &str) -> Result<Timestamp, SinceError> {
+    if let Ok(time) = text.parse::<Timestamp>() {
+        return Ok(time);
+    }
+    let ago = text.parse::<SignedDuration>().ok().filter(|ago| ago.is_positive());
+    ago.and_then(|ago| Timestamp::now().checked_sub(ago).ok()).ok_or(SinceError)
+}
+
+impl LogsArgs {
+    /// Runs the command. Returns the exit code.
+    pub(super) fn run(self) -> u8 {
+        with_settings(&self.common, None, |settings| block_on(show(&settings.config, &self)))
+    }
+}
+
 /// Prints the log, and returns the exit code.
-pub(super) async fn run(config: &Config, follow: bool, since: Option<Timestamp>) -> u8 {
+async fn show(config: &Config, args: &LogsArgs) -> u8 {
+    let (follow, since) = (args.follow, args.since);
     let folder = &config.config_dir;
     let report = GatewayReport::read(folder).unwrap_or_default();
     if let Some(unit) = &report.unit {

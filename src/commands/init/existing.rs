@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf, absolute};
 use rustix::process::geteuid;
 use secrecy::SecretString;
 
-use crate::cli::InitArgs;
+use super::InitArgs;
 use crate::startup::settings::{
     ConfigFolder, FolderReason, SETTINGS_FILE, env_file, user_folder, xdg_folder,
 };
@@ -43,7 +43,7 @@ impl ExistingSetup {
     ///
     /// # Errors
     /// Returns the reasons if nothing can be set up here.
-    pub(super) fn load(wish: &InitArgs) -> Result<Self, Vec<String>> {
+    pub(super) fn load(args: &InitArgs) -> Result<Self, Vec<String>> {
         let mut environment: HashMap<String, String> = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .filter(|(_, value)| !value.trim().is_empty())
@@ -55,7 +55,7 @@ impl ExistingSetup {
             absolute(path).map_err(|error| vec![format!("{}: {error}", path.display())])
         };
         let named =
-            wish.folder.clone().or_else(|| variable("CONFIG_DIR").map(|_| config_dir(variable)));
+            args.folder.clone().or_else(|| variable("CONFIG_DIR").map(|_| config_dir(variable)));
         let mut folder = match named {
             Some(folder) => Some(whole(&folder)?),
             None => None,
@@ -71,7 +71,7 @@ impl ExistingSetup {
             Some(own) if !is_ours => own,
             _ => whole(&default.path)?,
         };
-        let file = match (&wish.env_file, &folder) {
+        let file = match (&args.env_file, &folder) {
             (Some(file), _) => whole(file)?,
             (None, Some(folder)) => folder.join(SETTINGS_FILE),
             (None, None) => lasting.join(SETTINGS_FILE),

@@ -6,6 +6,7 @@
 
 mod agents;
 mod answers;
+mod arguments;
 mod discord;
 mod existing;
 mod files;
@@ -20,11 +21,12 @@ use std::time::Duration;
 use rustix::process::geteuid;
 use secrecy::ExposeSecret as _;
 
+pub(super) use self::arguments::{InitArgs, Then};
 use self::existing::{ExistingSetup, TOKEN};
 use self::files::{SetupFileError, SetupPlan};
 use self::questions::{SetupAnswers, SetupQuestions};
 use self::unit::ServiceUnits;
-use crate::cli::{InitArgs, Then, exit};
+use crate::cli::exit;
 use crate::startup::running::gateway_of;
 use crate::startup::settings::xdg_folder;
 use crate::startup::{Purpose, surroundings};
@@ -65,27 +67,29 @@ impl From<String> for SetupError {
     }
 }
 
-/// Runs the setup and the chosen next step. Returns the exit code.
-pub(super) fn run(wish: InitArgs) -> u8 {
-    match set_up(&wish) {
-        Ok(code) => code,
-        Err(SetupError::Aborted) => {
-            print_stderr("nothing was written");
-            exit::FAILED
-        }
-        Err(SetupError::Faults(faults)) => {
-            faults.iter().for_each(|fault| print_stderr(&format!("error: {fault}")));
-            print_stderr("nothing was written");
-            exit::CONFIG
+impl InitArgs {
+    /// Runs the setup and the chosen next step. Returns the exit code.
+    pub(super) fn run(self) -> u8 {
+        match set_up(&self) {
+            Ok(code) => code,
+            Err(SetupError::Aborted) => {
+                print_stderr("nothing was written");
+                exit::FAILED
+            }
+            Err(SetupError::Faults(faults)) => {
+                faults.iter().for_each(|fault| print_stderr(&format!("error: {fault}")));
+                print_stderr("nothing was written");
+                exit::CONFIG
+            }
         }
     }
 }
 
-fn set_up(wish: &InitArgs) -> Result<u8, SetupError> {
+fn set_up(args: &InitArgs) -> Result<u8, SetupError> {
     // Called before other threads start, because it changes the environment.
-    let standing = ExistingSetup::load(wish)?;
+    let standing = ExistingSetup::load(args)?;
     // Only the units are printed to stdout, so that it can be redirected.
-    let _ = PRINT_TO_STDERR.set(wish.then == Some(Then::PrintUnit));
+    let _ = PRINT_TO_STDERR.set(args.then == Some(Then::PrintUnit));
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -93,7 +97,7 @@ fn set_up(wish: &InitArgs) -> Result<u8, SetupError> {
             return Ok(exit::SOFTWARE);
         }
     };
-    let asking = if wish.yes { None } else { TerminalPrompt::at_terminal() };
+    let asking = if args.yes { None } else { TerminalPrompt::at_terminal() };
     let begun = if standing.text.is_some() { "Changing" } else { "Setting up" };
     print(&format!("{begun} {} (folder {})", standing.file.display(), standing.folder.display()));
     if geteuid().is_root() {
@@ -101,14 +105,14 @@ fn set_up(wish: &InitArgs) -> Result<u8, SetupError> {
             "warning: you are root, and agents would be root too: they could do everything on this machine. Run this as the user that will run the gateway.",
         );
     }
-    let places = folders::find(&standing, wish.backends.as_deref());
+    let places = folders::find(&standing, args.backends.as_deref());
     let (places, backends_fault) = match places {
         Ok(places) => (places, None),
         Err(error) => (Vec::new(), Some(error.to_string())),
     };
-    let (mut setup, mut faults) = SetupQuestions::new(wish, &standing, &places, asking);
+    let (mut setup, mut faults) = SetupQuestions::new(args, &standing, &places, asking);
     faults.extend(backends_fault);
-    let chosen = setup.ask(&runtime, wish, faults)?;
+    let chosen = setup.ask(&runtime, args, faults)?;
     let redactor = Redactor::new([&chosen.token]);
     let settings = settings(&standing, &chosen, places);
     let plan = SetupPlan::new(&standing, &settings).map_err(|faults| clean(&redactor, faults))?;

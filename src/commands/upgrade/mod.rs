@@ -12,9 +12,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::Args;
+
 use self::new_program::{NewProgram, ProgramCheckError};
 use self::swap::{Swapped, swap, swap_beside};
 use crate::cli::{Common, exit};
+use crate::commands::context::block_on;
 use crate::commands::gateway::{BackgroundStart, BackgroundStartError};
 use crate::commands::serving::{HandoverError, HandoverResult, ServingGateway};
 use crate::kit_program;
@@ -48,7 +51,31 @@ enum UpgradeError {
     NotStarted(#[from] BackgroundStartError),
 }
 
-pub(super) async fn run(common: &Common, binary: Option<PathBuf>, ignore_recordings: bool) -> u8 {
+/// Arguments of `aetheel upgrade`.
+#[derive(Args, Debug)]
+pub struct UpgradeArgs {
+    /// Settings shared by all commands.
+    #[command(flatten)]
+    common: Common,
+    /// The new program; by default this one
+    #[arg(long, value_name = "PATH")]
+    binary: Option<PathBuf>,
+    /// Do not compare recordings, which fails if the new version reads other answers from them
+    #[arg(long)]
+    ignore_recordings: bool,
+}
+
+impl UpgradeArgs {
+    /// Runs the command. Returns the exit code.
+    pub(super) fn run(self) -> u8 {
+        // The settings are not read with the secrets, which stay in the environment for the new
+        // program.
+        block_on(check_and_upgrade(&self))
+    }
+}
+
+async fn check_and_upgrade(args: &UpgradeArgs) -> u8 {
+    let common = &args.common;
     // The secrets descriptor is left for the new program, because it can be read only once.
     let known = Common { env_file: common.env_file.clone(), secrets_fd: None, ..Common::default() };
     let settings = settings::read(&known, None, WithoutSettings::Defaults, false);
@@ -56,7 +83,7 @@ pub(super) async fn run(common: &Common, binary: Option<PathBuf>, ignore_recordi
     if !settings.faults.is_empty() {
         return StartRefusal::new(exit::CONFIG, settings.faults).print();
     }
-    match upgrade(common, &settings.config, binary, ignore_recordings).await {
+    match upgrade(args, &settings.config).await {
         Ok(()) => exit::OK,
         Err(error) => {
             print_stderr(&format!("error: {}", with_causes(&error)));
@@ -72,15 +99,11 @@ pub(super) async fn run(common: &Common, binary: Option<PathBuf>, ignore_recordi
     }
 }
 
-async fn upgrade(
-    common: &Common,
-    config: &Config,
-    binary: Option<PathBuf>,
-    ignore_recordings: bool,
-) -> Result<(), UpgradeError> {
+async fn upgrade(args: &UpgradeArgs, config: &Config) -> Result<(), UpgradeError> {
+    let common = &args.common;
     let folder = &config.config_dir;
     let own = std::env::current_exe().map_err(UpgradeError::NoProgram)?;
-    let new = match binary {
+    let new = match &args.binary {
         Some(path) => executable(path)?,
         None => own.clone(),
     };
@@ -88,7 +111,7 @@ async fn upgrade(
     line(&format!("checking with version {version}: {}", new.display()));
     let new_program = NewProgram { program: &new, common };
     new_program.check(LockOwner::current(folder).is_some()).await?;
-    if !ignore_recordings {
+    if !args.ignore_recordings {
         new_program.compare().await?;
     }
     let running = ServingGateway::find(folder)?;
@@ -209,11 +232,11 @@ fn start_command(common: &Common, program: &Path) -> String {
     command
 }
 
-fn executable(path: PathBuf) -> Result<PathBuf, UpgradeError> {
-    let found = std::fs::canonicalize(&path).and_then(|found| Ok((found.metadata()?, found)));
+fn executable(path: &Path) -> Result<PathBuf, UpgradeError> {
+    let found = std::fs::canonicalize(path).and_then(|found| Ok((found.metadata()?, found)));
     match found {
         Ok((meta, found)) if meta.is_file() && meta.permissions().mode() & 0o111 != 0 => Ok(found),
-        _ => Err(UpgradeError::NotExecutable(path)),
+        _ => Err(UpgradeError::NotExecutable(path.to_owned())),
     }
 }
 

@@ -16,8 +16,8 @@ use tokio::runtime::Runtime;
 pub(super) use self::permission::PermissionSettings;
 use super::answers::{self, AccessLists};
 use super::existing::ExistingSetup;
+use super::{InitArgs, Then};
 use super::{SetupError, print};
-use crate::cli::{InitArgs, Then};
 use crate::terminal_prompt::TerminalPrompt;
 use aetheel_discord::ApplicationOwner;
 use aetheel_model::permission::PermissionChoice;
@@ -60,7 +60,7 @@ impl<'a> SetupQuestions<'a> {
     /// Reads the flags. Also returns their faults and, if nobody can be asked, missing answers.
     /// Each fault names its flag.
     pub(super) fn new(
-        wish: &InitArgs,
+        args: &InitArgs,
         standing: &'a ExistingSetup,
         places: &[(&'static str, String)],
         asking: Option<TerminalPrompt>,
@@ -70,7 +70,7 @@ impl<'a> SetupQuestions<'a> {
             let stands = answers::ids(standing.file_value(variable).unwrap_or_default());
             let taken = match given {
                 Some(text) => answers::new_ids(text).map_err(|fault| format!("{flag}: {fault}")),
-                None if wish.allow_everybody => Ok(Vec::new()),
+                None if args.allow_everybody => Ok(Vec::new()),
                 None => stands.map_err(|fault| {
                     format!("{variable} in {}: {fault}; or give {flag}", standing.file.display())
                 }),
@@ -81,23 +81,23 @@ impl<'a> SetupQuestions<'a> {
             })
         };
         let access = AccessLists {
-            users: list("--users", wish.users.as_ref(), "ALLOWED_USERS"),
-            roles: list("--roles", wish.roles.as_ref(), "ALLOWED_ROLES"),
-            channels: list("--channels", wish.channels.as_ref(), "ALLOWED_CHANNELS"),
-            guilds: list("--servers", wish.servers.as_ref(), "ALLOWED_GUILDS"),
+            users: list("--users", args.users.as_ref(), "ALLOWED_USERS"),
+            roles: list("--roles", args.roles.as_ref(), "ALLOWED_ROLES"),
+            channels: list("--channels", args.channels.as_ref(), "ALLOWED_CHANNELS"),
+            guilds: list("--servers", args.servers.as_ref(), "ALLOWED_GUILDS"),
         };
-        let given = [&wish.users, &wish.roles, &wish.channels, &wish.servers];
+        let given = [&args.users, &args.roles, &args.channels, &args.servers];
         let mut add_fault = |flag: &str, error: &dyn Error| faults.push(format!("{flag}: {error}"));
-        let permission = wish.safety.as_deref().and_then(|text| {
+        let permission = args.safety.as_deref().and_then(|text| {
             answers::permission(text).map_err(|error| add_fault("--safety", &error)).ok()
         });
-        let workspace = wish.workspace.as_deref().and_then(|path| {
+        let workspace = args.workspace.as_deref().and_then(|path| {
             let text = path.display().to_string();
             let meant = answers::workspace(&text, &standing.folder, standing.home().as_deref());
             meant.map_err(|error| add_fault("--workspace", &error)).ok()
         });
         let (token, token_is_unreadable) =
-            match wish.token_file.as_deref().map(token::read).transpose() {
+            match args.token_file.as_deref().map(token::read).transpose() {
                 Ok(token) => (token.or_else(|| standing.token.clone()), false),
                 Err(error) => {
                     add_fault("--token-file", &error);
@@ -107,7 +107,7 @@ impl<'a> SetupQuestions<'a> {
         if asking.is_none() {
             // An invalid list is already reported.
             let lists_are_wrong = faults.iter().any(|fault| fault.contains("Discord id"));
-            if access.is_everybody() && !wish.allow_everybody && !lists_are_wrong {
+            if access.is_everybody() && !args.allow_everybody && !lists_are_wrong {
                 faults
                     .push(format!("who may use the bot is missing: {}", access::ACCESS_FLAGS_HINT));
             }
@@ -119,15 +119,15 @@ impl<'a> SetupQuestions<'a> {
             token,
             token_is_unreadable,
             owner: None,
-            token_is_from_environment: wish.token_file.is_none() && standing.token.is_some(),
-            backend: wish.backend.clone(),
+            token_is_from_environment: args.token_file.is_none() && standing.token.is_some(),
+            backend: args.backend.clone(),
             access,
-            access_is_given: wish.allow_everybody || given.iter().any(|list| list.is_some()),
-            everybody: wish.allow_everybody,
+            access_is_given: args.allow_everybody || given.iter().any(|list| list.is_some()),
+            everybody: args.allow_everybody,
             permission,
             workspace,
-            offline: wish.offline,
-            then: wish.then,
+            offline: args.offline,
+            then: args.then,
         };
         (setup, faults)
     }

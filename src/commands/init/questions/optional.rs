@@ -2,7 +2,7 @@
 
 use super::super::{SetupError, print};
 use super::SetupQuestions;
-use crate::cli::InitArgs;
+use crate::commands::init::InitArgs;
 use crate::startup::dashboard;
 use aetheel_model::finding::{Finding, FindingLevel};
 use aetheel_settings::Config;

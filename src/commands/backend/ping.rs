@@ -1,6 +1,5 @@
 //! `aetheel backend ping`: asks a backend's agent whether it can work.
 
-use std::io::Write as _;
 use std::time::Duration;
 
 use aetheel_dispatch::{
@@ -10,15 +9,33 @@ use aetheel_model::agent::AgentEventKind;
 use aetheel_model::event::Event;
 use aetheel_model::fold::Transcript;
 use async_trait::async_trait;
+use clap::Args;
 
-use super::context::start_log;
-use crate::cli::exit;
+use crate::cli::{Common, exit};
+use crate::commands::context::{block_on, start_log, with_console_settings};
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{PreparedStart, Purpose};
-use crate::terminal::print_stderr;
+use crate::terminal::{line, print_stderr};
 
-/// Runs the command. Returns the exit code.
-pub(super) async fn run(settings: OperatorSettings) -> u8 {
+/// Arguments of `aetheel backend ping`.
+#[derive(Args, Debug)]
+pub struct PingArgs {
+    /// Settings shared by all commands.
+    #[command(flatten)]
+    common: Common,
+    /// Backend to check, instead of AGENT_BACKEND
+    #[arg(value_name = "BACKEND")]
+    name: Option<String>,
+}
+
+impl PingArgs {
+    /// Runs the command. Returns the exit code.
+    pub(super) fn run(self) -> u8 {
+        with_console_settings(&self.common, self.name, |settings| block_on(ping(settings)))
+    }
+}
+
+async fn ping(settings: OperatorSettings) -> u8 {
     if let Err(code) = start_log(&settings.redactor) {
         return code;
     }
@@ -35,8 +52,7 @@ pub(super) async fn run(settings: OperatorSettings) -> u8 {
     guard.close().await;
     match said {
         Ok(said) => {
-            // Write errors are ignored: stdout may be closed. The exit code reports the result.
-            let _ = writeln!(std::io::stdout(), "{}", redactor.redact(said));
+            line(&redactor.redact(said));
             exit::OK
         }
         Err(error) => {

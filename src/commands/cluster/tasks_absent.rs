@@ -1,10 +1,10 @@
-//! Stands for `cluster` in a build without it.
+//! Stands for `tasks` in a build without clusters.
 
-use crate::cli::ClusterTask;
+use super::ClusterCommand;
 use crate::startup::OptionalPart;
 use crate::startup::settings::OperatorSettings;
 
 /// Refuses the commands about a cluster. Returns the exit code.
-pub(super) async fn run(_settings: OperatorSettings, _task: ClusterTask) -> u8 {
+pub(super) async fn run(_settings: OperatorSettings, _command: &ClusterCommand) -> u8 {
     OptionalPart::Cluster.refuse_command()
 }

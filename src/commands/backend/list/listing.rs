@@ -1,5 +1,4 @@
-//! `aetheel backend list`: lists the backends, their features, and the reasons why one cannot work
-//! here.
+//! The rows of `aetheel backend list`, and the table for people.
 //!
 //! Fields of the JSON form may be added, but never change or disappear.
 
@@ -12,6 +11,7 @@ use super::extension_row::ExtensionRow;
 use super::listing_rows::{RegistryRow, Rival, RolloutRow};
 use crate::agents::findings::Findings;
 use crate::startup::LoadedBackends;
+use crate::terminal::OutputStyle;
 use aetheel_model::agent::descriptor::{DescriptorChoice, Feature, LinkSharing, OneShot};
 use aetheel_model::finding::Finding;
 use aetheel_model::plain::with_causes;
@@ -296,12 +296,9 @@ impl BackendListing {
         Self { default, detected, trust, backends, extensions, refused, warnings }
     }
 
-    /// Formats a table with the available backends first. `colour` adds terminal colours. Without
-    /// `all`, agents that are not installed are listed in one line.
-    pub(super) fn table(&self, colour: bool, all: bool) -> String {
-        let paint = |code: &str, text: &str| {
-            if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
-        };
+    /// Formats a table with the available backends first. Without `all`,
+    /// agents that are not installed are listed in one line.
+    pub(super) fn table(&self, style: OutputStyle, all: bool) -> String {
         let heads = ["BACKEND", "STATUS", "RUNS", "VERSION", "AGENT"].map(str::to_owned);
         let (absent, mut backends): (Vec<&BackendRow>, Vec<&BackendRow>) =
             self.backends.iter().partition(|row| !all && row.is_absent());
@@ -321,13 +318,13 @@ impl BackendListing {
         };
         let mut out = String::new();
         if !rows.is_empty() {
-            let _ = writeln!(out, "{}", paint("1", &line(&heads)));
+            let _ = writeln!(out, "{}", style.bold(&line(&heads)));
         }
         for (row, cells) in backends.iter().zip(&rows) {
             let text = line(cells);
-            let _ = writeln!(out, "{}", if row.available { text } else { paint("2", &text) });
+            let _ = writeln!(out, "{}", if row.available { text } else { style.dim(&text) });
             for (what, text) in row.details() {
-                let _ = writeln!(out, "  {}", paint("2", &format!("{what}: {text}")));
+                let _ = writeln!(out, "  {}", style.dim(&format!("{what}: {text}")));
             }
         }
         if !absent.is_empty() {
@@ -336,7 +333,7 @@ impl BackendListing {
                 "not installed: {} (`aetheel backend list --all` shows more)",
                 names.join(", ")
             );
-            let _ = writeln!(out, "{}", paint("2", &line));
+            let _ = writeln!(out, "{}", style.dim(&line));
         }
         if let Some(default) = &self.default {
             let how =
@@ -440,8 +437,8 @@ second   not available  one-shot  1 (2@abababababab)    –
 
 * first answers where nothing else was chosen
 ";
-        assert_eq!(listing().table(false, true), wanted);
-        assert!(listing().table(true, true).contains("\x1b["));
+        assert_eq!(listing().table(OutputStyle::plain(), true), wanted);
+        assert!(listing().table(OutputStyle::coloured(), true).contains("\x1b["));
     }
 
     #[test]
@@ -456,16 +453,19 @@ not installed: second (`aetheel backend list --all` shows more)
 
 * first answers where nothing else was chosen
 ";
-        assert_eq!(listing().table(false, false), wanted);
+        assert_eq!(listing().table(OutputStyle::plain(), false), wanted);
         let mut wanted = listing();
         wanted.backends[1].default = true;
         assert!(
-            wanted.table(false, false).contains("second *  not available"),
+            wanted.table(OutputStyle::plain(), false).contains("second *  not available"),
             "the default backend is always listed in full"
         );
         let mut signed_out = listing();
         signed_out.backends[1].program_path = Some("/bin/two".into());
-        assert!(signed_out.table(false, false).contains("why not:"), "it is installed");
+        assert!(
+            signed_out.table(OutputStyle::plain(), false).contains("why not:"),
+            "it is installed"
+        );
     }
 
     #[test]

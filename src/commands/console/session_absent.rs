@@ -1,4 +1,4 @@
-//! Stands for `console` in a build without it.
+//! Stands for `session` in a build without it.
 
 use crate::startup::OptionalPart;
 use crate::startup::settings::OperatorSettings;

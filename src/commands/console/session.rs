@@ -1,4 +1,4 @@
-//! `aetheel console`: a conversation at the terminal.
+//! The conversation of `aetheel console`.
 
 use std::time::{Duration, Instant};
 
@@ -8,9 +8,10 @@ use aetheel_runtime::log;
 
 use crate::app::{audit as audit_log, recovery, tool_server};
 use crate::cli::exit;
+use crate::commands::context::start_log_with;
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{PreparedStart, Purpose};
-use crate::terminal::{self, Verbosity, fail};
+use crate::terminal::{self, Verbosity};
 
 /// Runs the command. Returns the exit code.
 pub(super) async fn run(settings: OperatorSettings) -> u8 {
@@ -28,9 +29,8 @@ pub(super) async fn run(settings: OperatorSettings) -> u8 {
         LogFormat::Auto => LogFormat::Human,
         chosen => chosen,
     };
-    if let Err(fault) = log::start(format, filter, settings.redactor.clone()) {
-        fail(&fault.to_string());
-        return exit::CONFIG;
+    if let Err(code) = start_log_with(format, filter, &settings.redactor) {
+        return code;
     }
     let prepared = match PreparedStart::prepare(settings, Purpose::Console).await {
         Ok(prepared) => prepared,
