@@ -112,7 +112,7 @@ fn set_up(args: &InitArgs) -> Result<u8, SetupError> {
     };
     let (mut setup, mut faults) = SetupQuestions::new(args, &standing, &places, asking);
     faults.extend(backends_fault);
-    let chosen = setup.ask(&runtime, args, faults)?;
+    let chosen = setup.ask(&runtime, faults)?;
     let redactor = Redactor::new([&chosen.token]);
     let settings = settings(&standing, &chosen, places);
     let plan = SetupPlan::new(&standing, &settings).map_err(|faults| clean(&redactor, faults))?;

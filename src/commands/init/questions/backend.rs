@@ -9,7 +9,7 @@ use aetheel_model::suggest::suggestion;
 impl SetupQuestions<'_> {
     pub(super) fn ask_backend(&mut self, runtime: &Runtime) -> Result<String, SetupError> {
         let mut answers = self.places.clone();
-        let named = self.backend.take();
+        let named = self.args.backend.clone();
         // `auto` is used here, so that a missing default backend is not a fault.
         answers.push(("AGENT_BACKEND", "auto".to_owned()));
         let config = self.standing.config(&answers);

@@ -34,33 +34,28 @@ pub(super) struct SetupAnswers {
 
 /// The questions, with the answers given by flags.
 pub(super) struct SetupQuestions<'a> {
+    args: &'a InitArgs,
     standing: &'a ExistingSetup,
     /// Settings for folders.
     places: Vec<(&'static str, String)>,
     /// `None` if nobody can be asked.
     asking: Option<TerminalPrompt>,
     token: Option<SecretString>,
-    token_is_from_environment: bool,
     /// Whether the token file could not be read.
     token_is_unreadable: bool,
     /// Owner of the bot's application, as reported by Discord.
     owner: Option<ApplicationOwner>,
-    backend: Option<String>,
     /// The current access lists, overridden by flags.
     access: AccessLists,
-    access_is_given: bool,
-    everybody: bool,
     permission: Option<PermissionChoice>,
     workspace: Option<PathBuf>,
-    offline: bool,
-    then: Option<Then>,
 }
 
 impl<'a> SetupQuestions<'a> {
     /// Reads the flags. Also returns their faults and, if nobody can be asked, missing answers.
     /// Each fault names its flag.
     pub(super) fn new(
-        args: &InitArgs,
+        args: &'a InitArgs,
         standing: &'a ExistingSetup,
         places: &[(&'static str, String)],
         asking: Option<TerminalPrompt>,
@@ -86,7 +81,6 @@ impl<'a> SetupQuestions<'a> {
             channels: list("--channels", args.channels.as_ref(), "ALLOWED_CHANNELS"),
             guilds: list("--servers", args.servers.as_ref(), "ALLOWED_GUILDS"),
         };
-        let given = [&args.users, &args.roles, &args.channels, &args.servers];
         let mut add_fault = |flag: &str, error: &dyn Error| faults.push(format!("{flag}: {error}"));
         let permission = args.safety.as_deref().and_then(|text| {
             answers::permission(text).map_err(|error| add_fault("--safety", &error)).ok()
@@ -113,21 +107,16 @@ impl<'a> SetupQuestions<'a> {
             }
         }
         let setup = Self {
+            args,
             standing,
             places: places.to_vec(),
             asking,
             token,
             token_is_unreadable,
             owner: None,
-            token_is_from_environment: args.token_file.is_none() && standing.token.is_some(),
-            backend: args.backend.clone(),
             access,
-            access_is_given: args.allow_everybody || given.iter().any(|list| list.is_some()),
-            everybody: args.allow_everybody,
             permission,
             workspace,
-            offline: args.offline,
-            then: args.then,
         };
         (setup, faults)
     }
@@ -139,7 +128,6 @@ impl<'a> SetupQuestions<'a> {
     pub(super) fn ask(
         &mut self,
         runtime: &Runtime,
-        arguments: &InitArgs,
         mut faults: Vec<String>,
     ) -> Result<SetupAnswers, SetupError> {
         if self.asking.is_some() && !faults.is_empty() {
@@ -153,7 +141,7 @@ impl<'a> SetupQuestions<'a> {
         let permission = self.ask_permission()?;
         let workspace = self.ask_workspace();
         let workspace = self.collect_faults(workspace, &mut faults)?;
-        let optional = self.ask_optional(arguments);
+        let optional = self.ask_optional();
         let optional = self.collect_faults(optional, &mut faults)?;
         match (token, backend, workspace, optional) {
             (Some(token), Some(backend), Some(workspace), Some(optional)) if faults.is_empty() => {
@@ -216,8 +204,8 @@ impl<'a> SetupQuestions<'a> {
     /// Asks for the step after the setup. The files are already written, so an aborted question
     /// means [`Then::Nothing`].
     pub(super) fn then(&mut self) -> Then {
-        let Some(asking) = self.asking.as_mut().filter(|_| self.then.is_none()) else {
-            return self.then.unwrap_or(Then::Nothing);
+        let Some(asking) = self.asking.as_mut().filter(|_| self.args.then.is_none()) else {
+            return self.args.then.unwrap_or(Then::Nothing);
         };
         print("What next?");
         for (word, means) in [

@@ -38,11 +38,11 @@ struct OptionalSetting {
 }
 
 impl OptionalSetting {
-    fn given<'a>(&self, arguments: &'a InitArgs) -> Option<&'a str> {
+    fn given<'a>(&self, args: &'a InitArgs) -> Option<&'a str> {
         match self.name {
-            "OUTPUT_CHANNEL_ID" => arguments.output_channel.as_deref(),
-            "DASHBOARD_ADDRESS" => arguments.dashboard.as_deref(),
-            _ => arguments.dashboard_url.as_deref(),
+            "OUTPUT_CHANNEL_ID" => args.output_channel.as_deref(),
+            "DASHBOARD_ADDRESS" => args.dashboard.as_deref(),
+            _ => args.dashboard_url.as_deref(),
         }
     }
 
@@ -65,10 +65,7 @@ impl OptionalSetting {
 
 impl SetupQuestions<'_> {
     /// Asks for the settings that no flag gave. `none` empties a setting.
-    pub(super) fn ask_optional(
-        &mut self,
-        arguments: &InitArgs,
-    ) -> Result<Vec<(&'static str, String)>, SetupError> {
+    pub(super) fn ask_optional(&mut self) -> Result<Vec<(&'static str, String)>, SetupError> {
         let (mut chosen, mut faults) = (Vec::new(), Vec::new());
         for setting in &SETTINGS {
             let stands = self.standing.file_value(setting.name).unwrap_or_default().to_owned();
@@ -78,7 +75,7 @@ impl SetupQuestions<'_> {
                     .any(|(other, text): &(&str, String)| *other == name && text.is_empty())
             };
             let unneeded = setting.needs.is_some_and(is_empty);
-            let value = match (setting.given(arguments), &mut self.asking) {
+            let value = match (setting.given(self.args), &mut self.asking) {
                 (Some(given), _) => {
                     let value = unless_none(given);
                     let fault = setting.fault(&value, &chosen);

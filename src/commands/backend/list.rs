@@ -1,15 +1,11 @@
 //! `aetheel backend list`: lists the backends, their features, and the reasons why one cannot work
 //! here.
 
-mod extension_row;
-mod listing;
-mod listing_rows;
-
 use clap::Args;
 
-use self::listing::BackendListing;
 use crate::cli::{Common, exit};
 use crate::commands::context::{block_on, start_log, with_sound_settings};
+use crate::commands::listing::BackendListing;
 use crate::progress;
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{LoadedBackends, StartRefusal, survey};
