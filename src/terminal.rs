@@ -153,6 +153,34 @@ pub fn json_line(value: &impl Serialize) {
     line(&serde_json::to_string(value).unwrap_or_default());
 }
 
+/// Aligns the cells of rows, and returns the rows as lines. The first column is aligned left, the
+/// others as `others` says.
+pub fn aligned<const COLUMNS: usize>(
+    rows: &[[String; COLUMNS]],
+    others: ColumnAlignment,
+) -> Vec<String> {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..COLUMNS).map(|column| width(column).unwrap_or(0)).collect();
+    let line = |row: &[String; COLUMNS]| {
+        let cells = row.iter().zip(&widths).enumerate();
+        let cells = cells.map(|(column, (cell, width))| match others {
+            ColumnAlignment::Right if column > 0 => format!("{cell:>width$}"),
+            _ => format!("{cell:width$}"),
+        });
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
+/// How the cells of a column are aligned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColumnAlignment {
+    /// For words.
+    Left,
+    /// For numbers.
+    Right,
+}
+
 /// Formats a number with commas between thousands: 1234567 as `1,234,567`.
 pub fn count(number: usize) -> String {
     let digits = number.to_string();

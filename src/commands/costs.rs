@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::context::{block_on, if_sound_but_caps, start_log, with_console_settings};
 use crate::cli::{Common, exit};
 use crate::startup::settings::OperatorSettings;
-use crate::terminal::{self, print_stderr};
+use crate::terminal::{self, ColumnAlignment, aligned, print_stderr};
 use aetheel_model::budget::{BudgetCap, CapError, ProjectedPeriod, SpentTurn, what_if};
 use aetheel_model::plain::short_line;
 use aetheel_model::suggest::nearest;
@@ -184,7 +184,7 @@ fn projection(cap: &BudgetCap, zone: &TimeZone, periods: &[ProjectedPeriod]) -> 
         cap.unit.describe(periods.iter().map(sum).fold(0, u64::saturating_add))
     };
     let (used, allowed) = (amount(|period| period.used), amount(|period| period.allowed));
-    let mut text = format!(
+    let text = format!(
         "{}: {stopped} of {} turns would have waited, and {allowed} of {used} would have been used\n",
         cap.describe(),
         stopped + began,
@@ -209,9 +209,7 @@ fn projection(cap: &BudgetCap, zone: &TimeZone, periods: &[ProjectedPeriod]) -> 
             period.stopped.to_string(),
         ]
     }));
-    text.push('\n');
-    text.push_str(&aligned(&lines));
-    text
+    text + "\n" + &joined(&lines)
 }
 
 /// Formats a table of sums.
@@ -232,22 +230,9 @@ fn table(what: &str, rows: Vec<(String, CostSum)>) -> String {
             tokens(sum.reasoning),
         ]
     }));
-    aligned(&lines)
+    joined(&lines)
 }
 
-/// Formats a table: the first column is aligned left, the others right.
-fn aligned<const COLUMNS: usize>(lines: &[[String; COLUMNS]]) -> String {
-    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
-    let widths: Vec<usize> = (0..COLUMNS).map(|column| width(column).unwrap_or(0)).collect();
-    let mut text = String::new();
-    for line in lines {
-        for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
-            text.push_str(&match column {
-                0 => format!("{cell:width$}"),
-                _ => format!("  {cell:>width$}"),
-            });
-        }
-        text.push('\n');
-    }
-    text
+fn joined<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
+    aligned(rows, ColumnAlignment::Right).join("\n") + "\n"
 }

@@ -11,7 +11,7 @@ use super::extension_row::ExtensionRow;
 use super::listing_rows::{RegistryRow, Rival, RolloutRow};
 use crate::agents::findings::Findings;
 use crate::startup::LoadedBackends;
-use crate::terminal::OutputStyle;
+use crate::terminal::{ColumnAlignment, OutputStyle, aligned};
 use aetheel_model::agent::descriptor::{DescriptorChoice, Feature, LinkSharing, OneShot};
 use aetheel_model::finding::Finding;
 use aetheel_model::plain::with_causes;
@@ -303,25 +303,14 @@ impl BackendListing {
         let (absent, mut backends): (Vec<&BackendRow>, Vec<&BackendRow>) =
             self.backends.iter().partition(|row| !all && row.is_absent());
         backends.sort_by_key(|row| !row.available);
-        let rows: Vec<[String; 5]> = backends.iter().map(|row| row.cells()).collect();
-        let width = |column: usize| {
-            rows.iter()
-                .chain([&heads])
-                .map(|cells| cells[column].chars().count())
-                .max()
-                .unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..heads.len()).map(width).collect();
-        let line = |cells: &[String; 5]| {
-            let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-            padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-        };
+        let mut rows = vec![heads];
+        rows.extend(backends.iter().map(|row| row.cells()));
+        let mut lines = aligned(&rows, ColumnAlignment::Left).into_iter();
         let mut out = String::new();
-        if !rows.is_empty() {
-            let _ = writeln!(out, "{}", style.bold(&line(&heads)));
+        if let Some(heads) = lines.next().filter(|_| !backends.is_empty()) {
+            let _ = writeln!(out, "{}", style.bold(&heads));
         }
-        for (row, cells) in backends.iter().zip(&rows) {
-            let text = line(cells);
+        for (row, text) in backends.iter().zip(lines) {
             let _ = writeln!(out, "{}", if row.available { text } else { style.dim(&text) });
             for (what, text) in row.details() {
                 let _ = writeln!(out, "  {}", style.dim(&format!("{what}: {text}")));

@@ -11,7 +11,7 @@ use crate::cli::{Common, exit};
 use crate::startup::LoadedBackends;
 use crate::startup::StartRefusal;
 use crate::startup::settings::OperatorSettings;
-use crate::terminal::{self, OutputStyle};
+use crate::terminal::{self, ColumnAlignment, OutputStyle, aligned};
 use aetheel_model::event::Lane;
 use aetheel_model::plain::{short_line, with_causes};
 use aetheel_recording::Backend;
@@ -238,23 +238,17 @@ fn table(rows: &[RecoveryRow], style: OutputStyle) -> String {
     if rows.is_empty() {
         return "no reply is lost\n".to_owned();
     }
-    let cells: Vec<[&str; 5]> = rows
+    let cells: Vec<[String; 5]> = rows
         .iter()
-        .map(|row| [&*row.turn, &*row.when, &*row.lane, &*row.backend, row.outcome])
+        .map(|row| [&*row.turn, &row.when, &row.lane, &row.backend, row.outcome].map(str::to_owned))
         .collect();
-    let width =
-        |column: usize| cells.iter().map(|cells| cells[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..5).map(width).collect();
     let mut text = String::new();
-    for (row, cells) in rows.iter().zip(&cells) {
-        let padded: Vec<String> =
-            cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+    for (row, line) in rows.iter().zip(aligned(&cells, ColumnAlignment::Left)) {
         let outcome = match row.outcome {
             "unreadable" => style.bad(row.outcome),
             _ => style.good(row.outcome),
         };
-        let line = padded.join("  ").replacen(row.outcome, &outcome, 1);
-        text.push_str(line.trim_end());
+        text.push_str(&line.replacen(row.outcome, &outcome, 1));
         for more in [&row.text, &row.note].into_iter().flatten() {
             text.push_str(&format!("  {more}"));
         }

@@ -44,15 +44,23 @@ struct NodeRow<'n> {
     version: &'n str,
     #[serde(serialize_with = "as_text")]
     since: Timestamp,
+    #[serde(flatten)]
+    work: NodeWorkRow,
+    logged_in: bool,
+    labels: &'n [String],
+    config_differs: bool,
+    components_differ: bool,
+}
+
+/// The work of a node.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct NodeWorkRow {
     channels: u64,
     turns: u64,
     waiting: u64,
     /// Messages from other nodes that it has not imported yet.
     to_take: u64,
-    logged_in: bool,
-    labels: &'n [String],
-    config_differs: bool,
-    components_differ: bool,
 }
 
 fn as_text<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
@@ -78,10 +86,12 @@ fn rows<'n>(nodes: &'n [Node]) -> Vec<NodeRow<'n>> {
             gone_for: (!lives).then_some(-lease_ms / 1_000),
             version,
             since: *joined,
-            channels: work.lanes,
-            turns: u64::from(load.running),
-            waiting: u64::from(load.waiting),
-            to_take: work.messages,
+            work: NodeWorkRow {
+                channels: work.lanes,
+                turns: u64::from(load.running),
+                waiting: u64::from(load.waiting),
+                to_take: work.messages,
+            },
             logged_in: *is_leader && lives,
             labels,
             config_differs: lives && Some(load.files.as_str()) != files,
@@ -98,17 +108,18 @@ fn lines(nodes: &[Node]) -> Vec<String> {
             Some(seconds) => format!("gone for {seconds} s"),
             None => row.state.to_owned(),
         };
+        let work = &row.work;
         let mut parts = vec![
             format!("{:widest$}  {state:7}", row.name),
             row.version.to_owned(),
             format!("since {}", row.since.strftime("%Y-%m-%d %H:%M UTC")),
-            format!("{}, {}", counted(row.channels, "channel"), counted(row.turns, "turn")),
+            format!("{}, {}", counted(work.channels, "channel"), counted(work.turns, "turn")),
         ];
-        if row.waiting > 0 {
-            parts.push(format!("{} waiting", row.waiting));
+        if work.waiting > 0 {
+            parts.push(format!("{} waiting", work.waiting));
         }
-        if row.to_take > 0 {
-            parts.push(format!("{} to take", counted(row.to_take, "message")));
+        if work.to_take > 0 {
+            parts.push(format!("{} to take", counted(work.to_take, "message")));
         }
         if row.logged_in {
             parts.push("logged in to discord".to_owned());
