@@ -14,63 +14,49 @@ const UNDERLINED: &str = "4";
 const STRUCK: &str = "9";
 const CODE: &str = "36";
 
+/// The extensions of Markdown that are read. Tables have rules of their own.
+const OPTIONS: Options = Options::ENABLE_STRIKETHROUGH.union(Options::ENABLE_TASKLISTS);
 /// Columns of a thematic break, and of the row above and below code.
 const RULE_COLUMNS: usize = 20;
 /// The smallest number of columns for text beside its margin.
 const MIN_COLUMNS: usize = 10;
 
-/// The paragraphs of an answer, one after the other while it is streamed.
+/// The blocks of an answer, one after the other while it is streamed: paragraphs, lists, code.
 #[derive(Debug, Default)]
-pub(crate) struct Paragraphs {
-    text: String,
-    /// The beginning of the last line in `text`.
-    line: usize,
-    /// Whether the lines before the last one can be shown.
-    is_complete: bool,
-    /// The fence of the open code block.
-    fence: Option<String>,
-}
+pub(crate) struct Paragraphs(String);
 
 impl Paragraphs {
-    /// Adds text. Returns the paragraphs that are complete. A paragraph includes the blank lines
-    /// below it, and lists and code with blank lines between their own.
+    /// Adds text. Returns the blocks that are complete, because another one follows them.
     pub(crate) fn add(&mut self, text: &str) -> Option<String> {
-        let mut complete = String::new();
-        for piece in text.split_inclusive('\n') {
-            let begins_line = self.text.len() == self.line;
-            if begins_line && self.is_complete && !piece.starts_with(char::is_whitespace) {
-                complete += &self.end();
-            }
-            self.text.push_str(piece);
-            if piece.ends_with('\n') {
-                self.end_line();
+        let begins_line = self.0.ends_with('\n') || text.contains('\n');
+        self.0.push_str(text);
+        if !begins_line {
+            return None;
+        }
+        let (mut depth, mut last) = (0, 0);
+        for (event, range) in Parser::new_ext(&self.0, OPTIONS).into_offset_iter() {
+            match event {
+                Event::Start(_) => {
+                    if depth == 0 {
+                        last = range.start;
+                    }
+                    depth += 1;
+                }
+                Event::End(_) => depth -= 1,
+                _ if depth == 0 => last = range.start,
+                _ => {}
             }
         }
+        // An indented block begins with its line.
+        let begin = self.0[..last].rfind('\n').map_or(0, |at| at + 1);
+        let rest = self.0.split_off(begin);
+        let complete = std::mem::replace(&mut self.0, rest);
         (!complete.is_empty()).then_some(complete)
     }
 
     /// Returns the rest of the answer.
     pub(crate) fn end(&mut self) -> String {
-        std::mem::take(self).text
-    }
-
-    fn end_line(&mut self) {
-        let line = self.text[self.line..].trim();
-        self.is_complete = self.fence.is_none() && (line.is_empty() || self.is_complete);
-        let unmarked = line.trim_start_matches(['`', '~']);
-        let marks = &line[..line.len() - unmarked.len()];
-        match &self.fence {
-            Some(fence) if marks.starts_with(fence.as_str()) && unmarked.is_empty() => {
-                self.fence = None;
-            }
-            // A code span in one line, such as ```` ```x``` ````, begins no block.
-            None if marks.len() >= 3 && !unmarked.contains('`') => {
-                self.fence = Some(marks.to_owned());
-                self.is_complete = false;
-            }
-            _ => {}
-        }
-        self.line = self.text.len();
+        std::mem::take(&mut self.0)
     }
 }
 
@@ -108,8 +94,7 @@ struct MarkdownWriter {
 
 impl MarkdownWriter {
     fn add(&mut self, text: &str) {
-        let options = Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-        for event in Parser::new_ext(text, options) {
+        for event in Parser::new_ext(text, OPTIONS) {
             match event {
                 Event::Start(tag) => self.start(tag),
                 Event::End(tag) => self.end(tag),
