@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::context::{block_on, start_log, with_settings};
+use super::context::{block_on_command, start_log, with_settings};
 use crate::cli::{JsonArgs, exit};
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{Description, PreparedStart, Purpose, StartRefusal};
@@ -32,31 +32,28 @@ struct CheckReport {
 
 /// Runs the command. Returns the exit code.
 pub(super) fn run(args: &JsonArgs) -> u8 {
-    with_settings(&args.common, None, |settings| block_on(check(settings, args.json)))
+    with_settings(&args.common, None, |settings| block_on_command(check(settings, args.json)))
 }
 
 /// Prints the findings and returns the exit code.
-async fn check(settings: OperatorSettings, json: bool) -> u8 {
-    if let Err(code) = start_log(&settings.redactor) {
-        return code;
-    }
+async fn check(settings: OperatorSettings, json: bool) -> Result<u8, u8> {
+    start_log(&settings.redactor)?;
     let redactor = settings.redactor.clone();
     let token = settings.config.discord_bot_token.is_some();
-    let prepared = match PreparedStart::prepare(settings, Purpose::Check).await {
-        Ok(prepared) => prepared,
-        Err(refused) if json => {
+    let prepared = PreparedStart::prepare(settings, Purpose::Check).await.map_err(|refused| {
+        if json {
             terminal::json(&CheckReport::from_refusal(&refused));
             return refused.code;
         }
-        Err(refused) => return refused.print(),
-    };
+        refused.print()
+    })?;
     let mut found = prepared.describe().await;
     found.faults.extend(state_faults(&prepared.config.config_dir).await);
     let code = if found.faults.is_empty() { exit::OK } else { exit::CONFIG };
     if json {
         let report = CheckReport::from_description(&found, token);
         line(&redactor.redact(serde_json::to_string_pretty(&report).unwrap_or_default()));
-        return code;
+        return Ok(code);
     }
     let quiet = terminal::verbosity() == Verbosity::Quiet;
     if !quiet {
@@ -73,7 +70,7 @@ async fn check(settings: OperatorSettings, json: bool) -> u8 {
     if !quiet || found.warnings.len() + found.faults.len() > 0 {
         line(&summary(&found));
     }
-    code
+    Ok(code)
 }
 
 /// Returns a finding for each part of the state files that cannot be read. Such parts stay in the

@@ -128,10 +128,15 @@ pub async fn load_backends(
 ) -> Result<(Config, Redactor, LoadedBackends), u8> {
     let OperatorSettings { config, variables, redactor, .. } = settings;
     start_log_with(LogFormat::Human, log, &redactor)?;
-    match LoadedBackends::load(&config, &variables).await {
-        Ok(loaded) => Ok((config, redactor, loaded)),
-        Err(faults) => Err(StartRefusal::new(exit::CONFIG, faults).print()),
-    }
+    let loaded = LoadedBackends::load(&config, &variables)
+        .await
+        .map_err(|faults| StartRefusal::new(exit::CONFIG, faults).print())?;
+    Ok((config, redactor, loaded))
+}
+
+/// Like [`block_on`], for a command that ends early with the exit code of an error that is printed.
+pub(super) fn block_on_command(command: impl Future<Output = Result<u8, u8>>) -> u8 {
+    block_on(async { command.await.unwrap_or_else(|code| code) })
 }
 
 /// Runs a future on a new runtime. Blocking tasks that still run afterwards delay the exit by at

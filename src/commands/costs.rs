@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
 use serde_json::{Value, json};
 
-use super::context::{block_on, if_sound_but_caps, start_log, with_console_settings};
+use super::context::{block_on_command, if_sound_but_caps, start_log, with_console_settings};
 use crate::cli::{Common, exit};
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::{self, ColumnAlignment, aligned, print_stderr};
@@ -55,16 +55,14 @@ impl CostsArgs {
     /// Runs the command. Returns the exit code.
     pub(super) fn run(self) -> u8 {
         with_console_settings(&self.common, None, |settings| {
-            if_sound_but_caps(settings, |settings| block_on(print(settings, &self)))
+            if_sound_but_caps(settings, |settings| block_on_command(print(settings, &self)))
         })
     }
 }
 
-async fn print(settings: OperatorSettings, args: &CostsArgs) -> u8 {
+async fn print(settings: OperatorSettings, args: &CostsArgs) -> Result<u8, u8> {
     let OperatorSettings { config, redactor, .. } = settings;
-    if let Err(code) = start_log(&redactor) {
-        return code;
-    }
+    start_log(&redactor)?;
     let turns = FinishedTurns::of_folder(&config.config_dir);
     let to = TimeZone::UTC.to_datetime(Timestamp::now()).date();
     let from = to.saturating_sub((i64::from(args.days) - 1).days());
@@ -84,7 +82,7 @@ async fn print(settings: OperatorSettings, args: &CostsArgs) -> u8 {
         report(&turns.costs(from, to).await, from, to)
     };
     terminal::print(&redactor.redact(text));
-    exit::OK
+    Ok(exit::OK)
 }
 
 /// Returns the sums as JSON. Fields may be added, but never change or disappear.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde::Serialize;
 
-use super::context::{block_on, start_log, with_sound_settings};
+use super::context::{block_on_command, start_log, with_sound_settings};
 use crate::cli::{Common, exit};
 use crate::startup::LoadedBackends;
 use crate::startup::StartRefusal;
@@ -83,31 +83,25 @@ pub struct RecoverArgs {
 impl RecoverArgs {
     /// Runs the command. Returns the exit code.
     pub(super) fn run(self) -> u8 {
-        with_sound_settings(&self.common, |settings| block_on(recover(settings, &self)))
+        with_sound_settings(&self.common, |settings| block_on_command(recover(settings, &self)))
     }
 }
 
-async fn recover(settings: OperatorSettings, args: &RecoverArgs) -> u8 {
+async fn recover(settings: OperatorSettings, args: &RecoverArgs) -> Result<u8, u8> {
     let OperatorSettings { config, variables, redactor, .. } = settings;
-    if let Err(code) = start_log(&redactor) {
-        return code;
-    }
-    let workspace = match Workspace::open(&config.config_dir).await {
-        Ok(workspace) => workspace,
-        Err(error) => {
-            let fault = format!("CONFIG_DIR: {}", with_causes(&error));
-            return StartRefusal::because(exit::CONFIG, fault).print();
-        }
-    };
+    start_log(&redactor)?;
+    let workspace = Workspace::open(&config.config_dir).await.map_err(|error| {
+        let fault = format!("CONFIG_DIR: {}", with_causes(&error));
+        StartRefusal::because(exit::CONFIG, fault).print()
+    })?;
     let lost = workspace.state.lost.clone();
     let mut turns = lost.all().await;
     turns.retain(|turn| turn.state.is_open());
     let mut rows = Vec::new();
     if !turns.is_empty() {
-        let loaded = match LoadedBackends::load(&config, &variables).await {
-            Ok(loaded) => loaded,
-            Err(faults) => return StartRefusal::new(exit::UNAVAILABLE, faults).print(),
-        };
+        let loaded = LoadedBackends::load(&config, &variables)
+            .await
+            .map_err(|faults| StartRefusal::new(exit::UNAVAILABLE, faults).print())?;
         for turn in &turns {
             let read = match loaded.agents.get(&turn.backend) {
                 Some(backend) => {
@@ -126,7 +120,8 @@ async fn recover(settings: OperatorSettings, args: &RecoverArgs) -> u8 {
         _ => table(&rows, OutputStyle::for_stdout()),
     };
     terminal::print(&redactor.redact(text));
-    if rows.iter().any(|row| row.outcome == "unreadable") { exit::FAILED } else { exit::OK }
+    let is_unreadable = rows.iter().any(|row| row.outcome == "unreadable");
+    Ok(if is_unreadable { exit::FAILED } else { exit::OK })
 }
 
 async fn reread_turn(

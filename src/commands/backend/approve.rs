@@ -5,7 +5,7 @@ use clap::Args;
 
 use super::{consent, serving};
 use crate::cli::{Common, exit};
-use crate::commands::context::{block_on, load_backends, with_sound_settings};
+use crate::commands::context::{block_on_command, load_backends, with_sound_settings};
 use crate::startup::LoadedBackends;
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::{print, print_stderr};
@@ -30,16 +30,13 @@ pub struct ApproveArgs {
 impl ApproveArgs {
     /// Runs the command. Returns the exit code.
     pub(super) fn run(self) -> u8 {
-        with_sound_settings(&self.common, |settings| block_on(approve(settings, &self)))
+        with_sound_settings(&self.common, |settings| block_on_command(approve(settings, &self)))
     }
 }
 
-async fn approve(settings: OperatorSettings, args: &ApproveArgs) -> u8 {
-    let (config, redactor, LoadedBackends { agents, components, .. }) =
-        match load_backends(settings, "off").await {
-            Ok(loaded) => loaded,
-            Err(code) => return code,
-        };
+async fn approve(settings: OperatorSettings, args: &ApproveArgs) -> Result<u8, u8> {
+    let (config, redactor, loaded) = load_backends(settings, "off").await?;
+    let LoadedBackends { agents, components, .. } = loaded;
     let component = agents.component_of(&args.name);
     let waiting = components.waiting();
     let wanted: Vec<_> =
@@ -49,7 +46,7 @@ async fn approve(settings: OperatorSettings, args: &ApproveArgs) -> u8 {
             print_stderr(&format!(
                 "Nothing to approve: all permissions of `{component}` are accepted already."
             ));
-            return exit::OK;
+            return Ok(exit::OK);
         }
         let mut others: Vec<&str> =
             waiting.iter().map(|(_, wants)| wants.descriptor.name.as_str()).collect();
@@ -62,7 +59,7 @@ async fn approve(settings: OperatorSettings, args: &ApproveArgs) -> u8 {
             "error: there is no backend `{component}` in {}; {others}",
             config.backends_dir.display()
         ));
-        return exit::USAGE;
+        return Ok(exit::USAGE);
     }
     let mut more = Capabilities::new();
     let mut said = String::new();
@@ -82,18 +79,18 @@ async fn approve(settings: OperatorSettings, args: &ApproveArgs) -> u8 {
     {
         print_stderr(&format!("error: {why}"));
         print_stderr("nothing was changed");
-        return exit::FAILED;
+        return Ok(exit::FAILED);
     }
     if let Err(error) = BackendFile::new(&config.config_dir).accept(&component, &more).await {
         print_stderr(&format!("error: cannot save the approval: {}", with_causes(&error)));
-        return exit::FAILED;
+        return Ok(exit::FAILED);
     }
     print(&format!(
         "accepted in {}\n{}\n",
         config.config_dir.join("backends.md").display(),
         serving::takes_effect(&config)
     ));
-    exit::OK
+    Ok(exit::OK)
 }
 
 /// Returns a text of the component on one line, without control and invisible characters.

@@ -4,7 +4,7 @@
 use clap::Args;
 
 use crate::cli::{Common, exit};
-use crate::commands::context::{block_on, start_log, with_sound_settings};
+use crate::commands::context::{block_on_command, start_log, with_sound_settings};
 use crate::commands::listing::BackendListing;
 use crate::progress;
 use crate::startup::settings::OperatorSettings;
@@ -30,30 +30,25 @@ pub struct ListArgs {
 impl ListArgs {
     /// Runs the command. Returns the exit code.
     pub(super) fn run(self) -> u8 {
-        with_sound_settings(&self.common, |settings| block_on(list(settings, &self)))
+        with_sound_settings(&self.common, |settings| block_on_command(list(settings, &self)))
     }
 }
 
-async fn list(settings: OperatorSettings, args: &ListArgs) -> u8 {
+async fn list(settings: OperatorSettings, args: &ListArgs) -> Result<u8, u8> {
     let OperatorSettings { config, variables, redactor, .. } = settings;
-    if let Err(code) = start_log(&redactor) {
-        return code;
-    }
+    start_log(&redactor)?;
     let looked = async {
         let loaded = LoadedBackends::load(&config, &variables).await?;
         let lock = BackendLock::read(&config.config_dir);
         Ok::<_, Vec<Finding>>(BackendListing::load(loaded).await.with_lock(lock))
     };
-    let listing = match progress::with_spinner(survey::loading_message(&config), looked).await {
-        Ok(listing) => listing,
-        Err(faults) => {
-            return StartRefusal::new(exit::UNAVAILABLE, faults).print();
-        }
-    };
+    let listing = progress::with_spinner(survey::loading_message(&config), looked)
+        .await
+        .map_err(|faults| StartRefusal::new(exit::UNAVAILABLE, faults).print())?;
     let text = match serde_json::to_string_pretty(&listing) {
         Ok(text) if args.json => text + "\n",
         _ => listing.table(OutputStyle::for_stdout(), args.all),
     };
     terminal::print(&redactor.redact(text));
-    exit::OK
+    Ok(exit::OK)
 }

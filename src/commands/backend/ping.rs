@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use clap::Args;
 
 use crate::cli::{Common, exit};
-use crate::commands::context::{block_on, start_log, with_console_settings};
+use crate::commands::context::{block_on_command, start_log, with_console_settings};
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{PreparedStart, Purpose};
 use crate::terminal::{line, print_stderr};
@@ -31,20 +31,15 @@ pub struct PingArgs {
 impl PingArgs {
     /// Runs the command. Returns the exit code.
     pub(super) fn run(self) -> u8 {
-        with_console_settings(&self.common, self.name, |settings| block_on(ping(settings)))
+        with_console_settings(&self.common, self.name, |settings| block_on_command(ping(settings)))
     }
 }
 
-async fn ping(settings: OperatorSettings) -> u8 {
-    if let Err(code) = start_log(&settings.redactor) {
-        return code;
-    }
-    let prepared = match PreparedStart::prepare(settings, Purpose::Console).await {
-        Ok(prepared) => prepared,
-        Err(refused) => {
-            return refused.print();
-        }
-    };
+async fn ping(settings: OperatorSettings) -> Result<u8, u8> {
+    start_log(&settings.redactor)?;
+    let prepared = PreparedStart::prepare(settings, Purpose::Console)
+        .await
+        .map_err(|refused| refused.print())?;
     let (name, redactor) = (prepared.config.agent_backend.clone(), prepared.redactor.clone());
     let (dispatcher, guard) = prepared.dispatcher(std::sync::Arc::new(NoPrompts), None);
     let said = dispatcher.backends.ping(&name).await;
@@ -53,11 +48,11 @@ async fn ping(settings: OperatorSettings) -> u8 {
     match said {
         Ok(said) => {
             line(&redactor.redact(said));
-            exit::OK
+            Ok(exit::OK)
         }
         Err(error) => {
             print_stderr(&format!("error: {}", redactor.redact(error.to_string())));
-            exit::UNAVAILABLE
+            Err(exit::UNAVAILABLE)
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{BackendArgs, locked, serving};
 use crate::cli::exit;
-use crate::commands::context::{block_on, load_backends, with_sound_settings};
+use crate::commands::context::{block_on_command, load_backends, with_sound_settings};
 use crate::startup::LoadedBackends;
 use crate::startup::settings::OperatorSettings;
 use crate::terminal::{self, print_stderr};
@@ -12,15 +12,12 @@ use aetheel_turn::Backends as _;
 
 /// Runs the command. Returns the exit code.
 pub(super) fn run(args: &BackendArgs) -> u8 {
-    with_sound_settings(&args.common, |settings| block_on(roll_back(settings, &args.name)))
+    with_sound_settings(&args.common, |settings| block_on_command(roll_back(settings, &args.name)))
 }
 
-async fn roll_back(settings: OperatorSettings, name: &str) -> u8 {
-    let (config, redactor, LoadedBackends { agents, components, .. }) =
-        match load_backends(settings, "error").await {
-            Ok(loaded) => loaded,
-            Err(code) => return code,
-        };
+async fn roll_back(settings: OperatorSettings, name: &str) -> Result<u8, u8> {
+    let (config, redactor, loaded) = load_backends(settings, "error").await?;
+    let LoadedBackends { agents, components, .. } = loaded;
     // Selects the file that serves here, if there are several files with this name.
     agents.examine(name).await;
     let component = agents.component_of(name);
@@ -84,9 +81,9 @@ async fn roll_back(settings: OperatorSettings, name: &str) -> u8 {
                 some => format!("there is no backend `{name}`; there are {}", some.join(", ")),
             };
             print_stderr(&format!("error: {}", redactor.redact(fault)));
-            return if unknown { exit::USAGE } else { exit::FAILED };
+            return Err(if unknown { exit::USAGE } else { exit::FAILED });
         }
     };
     terminal::print(&redactor.redact(said));
-    exit::OK
+    Ok(exit::OK)
 }

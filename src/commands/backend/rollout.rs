@@ -7,7 +7,9 @@ use clap::Args;
 
 use super::{BackendArgs, install, serving};
 use crate::cli::{Common, exit};
-use crate::commands::context::{block_on, load_backends, with_settings, with_sound_settings};
+use crate::commands::context::{
+    block_on_command, load_backends, with_settings, with_sound_settings,
+};
 use crate::commands::kit::KitError;
 use crate::startup::LoadedBackends;
 use crate::startup::settings::OperatorSettings;
@@ -30,15 +32,16 @@ pub(super) enum RolloutAction {
 /// Runs a command. Returns the exit code.
 pub(super) fn run(args: &BackendArgs, action: RolloutAction) -> u8 {
     with_sound_settings(&args.common, |settings| {
-        block_on(act_on_rollout(settings, &args.name, action))
+        block_on_command(act_on_rollout(settings, &args.name, action))
     })
 }
 
-async fn act_on_rollout(settings: OperatorSettings, name: &str, action: RolloutAction) -> u8 {
-    let (config, redactor, loaded) = match load_backends(settings, "error").await {
-        Ok(loaded) => loaded,
-        Err(code) => return code,
-    };
+async fn act_on_rollout(
+    settings: OperatorSettings,
+    name: &str,
+    action: RolloutAction,
+) -> Result<u8, u8> {
+    let (config, redactor, loaded) = load_backends(settings, "error").await?;
     let LoadedBackends { agents, components, .. } = &loaded;
     // Selects the file that serves here, if there are several files with this name.
     agents.examine(name).await;
@@ -48,13 +51,8 @@ async fn act_on_rollout(settings: OperatorSettings, name: &str, action: RolloutA
         && pair.is_none()
         && let Some(promoted) = promote_live(&loaded, &config, &component).await
     {
-        return match promoted {
-            Ok(said) => {
-                terminal::print(&redactor.redact(said));
-                exit::OK
-            }
-            Err(error) => error.report(),
-        };
+        terminal::print(&redactor.redact(promoted.map_err(|error| error.report())?));
+        return Ok(exit::OK);
     }
     let Some(pair) = pair else {
         let others = match components.partial().on_rollout() {
@@ -63,7 +61,7 @@ async fn act_on_rollout(settings: OperatorSettings, name: &str, action: RolloutA
         };
         print_stderr(&format!("error: no new version of `{component}` is on rollout; {others}"));
         print_stderr(&format!("hint: `aetheel backend history {component}` shows earlier ones"));
-        return exit::USAGE;
+        return Ok(exit::USAGE);
     };
     let digest = &pair.successor.generation().digest;
     let done = match action {
@@ -85,16 +83,12 @@ async fn act_on_rollout(settings: OperatorSettings, name: &str, action: RolloutA
             })
         }
     };
-    match done {
-        Ok(said) => {
-            terminal::print(&redactor.redact(said));
-            exit::OK
-        }
-        Err(error) => {
-            print_stderr(&format!("error: {}", redactor.redact(error.to_string())));
-            exit::FAILED
-        }
-    }
+    let said = done.map_err(|error| {
+        print_stderr(&format!("error: {}", redactor.redact(error.to_string())));
+        exit::FAILED
+    })?;
+    terminal::print(&redactor.redact(said));
+    Ok(exit::OK)
 }
 
 /// Arguments of `aetheel backend history`.

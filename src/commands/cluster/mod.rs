@@ -5,7 +5,7 @@ pub(super) mod tasks;
 
 use clap::{Args, Subcommand};
 
-use super::context::{block_on, with_sound_settings};
+use super::context::{block_on_command, with_sound_settings};
 use crate::cli::{Common, JsonArgs};
 
 /// The commands about the machines of a cluster.
@@ -58,6 +58,6 @@ impl ClusterCommand {
 
     /// Runs the command. Returns the exit code.
     pub(super) fn run(self) -> u8 {
-        with_sound_settings(self.common(), |settings| block_on(tasks::run(settings, &self)))
+        with_sound_settings(self.common(), |settings| block_on_command(tasks::run(settings, &self)))
     }
 }

@@ -5,6 +5,6 @@ use crate::startup::OptionalPart;
 use crate::startup::settings::OperatorSettings;
 
 /// Refuses the commands about a cluster. Returns the exit code.
-pub(super) async fn run(_settings: OperatorSettings, _command: &ClusterCommand) -> u8 {
-    OptionalPart::Cluster.refuse_command()
+pub(super) async fn run(_settings: OperatorSettings, _command: &ClusterCommand) -> Result<u8, u8> {
+    Err(OptionalPart::Cluster.refuse_command())
 }

@@ -5,7 +5,7 @@ mod session;
 
 use clap::Args;
 
-use super::context::{block_on, run_with};
+use super::context::{block_on_command, run_with};
 use crate::cli::Common;
 use crate::startup::settings::{self, WithoutSettings};
 
@@ -24,6 +24,6 @@ impl ConsoleArgs {
     /// Runs the command. Returns the exit code.
     pub(super) fn run(self) -> u8 {
         let settings = settings::read(&self.common, self.backend, WithoutSettings::Console, true);
-        run_with(settings, &self.common, |settings| block_on(session::run(settings)))
+        run_with(settings, &self.common, |settings| block_on_command(session::run(settings)))
     }
 }

@@ -14,7 +14,7 @@ use crate::startup::{PreparedStart, Purpose};
 use crate::terminal::{self, Verbosity};
 
 /// Runs the command. Returns the exit code.
-pub(super) async fn run(settings: OperatorSettings) -> u8 {
+pub(super) async fn run(settings: OperatorSettings) -> Result<u8, u8> {
     let began = Instant::now();
     // Failures of a turn are shown with its answer, so the log needs to show little. LOG_LEVEL
     // overrides this.
@@ -29,20 +29,13 @@ pub(super) async fn run(settings: OperatorSettings) -> u8 {
         LogFormat::Auto => LogFormat::Human,
         chosen => chosen,
     };
-    if let Err(code) = start_log_with(format, filter, &settings.redactor) {
-        return code;
-    }
-    let prepared = match PreparedStart::prepare(settings, Purpose::Console).await {
-        Ok(prepared) => prepared,
-        Err(refused) => {
-            return refused.print();
-        }
-    };
+    start_log_with(format, filter, &settings.redactor)?;
+    let prepared = PreparedStart::prepare(settings, Purpose::Console)
+        .await
+        .map_err(|refused| refused.print())?;
     // The console ignores the instructions for the first start; only the gateway sends them to the
     // agent.
-    if let Err(refused) = prepared.boot().await {
-        return refused.print();
-    }
+    prepared.boot().await.map_err(|refused| refused.print())?;
     let console = std::sync::Arc::new(Console::at_terminal(
         prepared.config.config_dir.join("state/console.history"),
     ));
@@ -76,5 +69,5 @@ pub(super) async fn run(settings: OperatorSettings) -> u8 {
     dispatcher.shutdown(grace).await;
     drain.close().await;
     audit_log::close_console().await;
-    code
+    Ok(code)
 }

@@ -4,6 +4,6 @@ use crate::startup::OptionalPart;
 use crate::startup::settings::OperatorSettings;
 
 /// Refuses `aetheel console`. Returns the exit code.
-pub(super) async fn run(_settings: OperatorSettings) -> u8 {
-    OptionalPart::Console.refuse_command()
+pub(super) async fn run(_settings: OperatorSettings) -> Result<u8, u8> {
+    Err(OptionalPart::Console.refuse_command())
 }

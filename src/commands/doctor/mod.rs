@@ -16,7 +16,7 @@ mod report;
 use clap::Args;
 
 use self::report::DoctorReport;
-use super::context::{block_on, start_log_with, with_settings};
+use super::context::{block_on_command, start_log_with, with_settings};
 use crate::cli::Common;
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{Purpose, confinement, exposure, surroundings, survey};
@@ -42,20 +42,18 @@ pub struct DoctorArgs {
 impl DoctorArgs {
     /// Runs the command. Returns the exit code.
     pub(super) fn run(self) -> u8 {
-        with_settings(&self.common, None, |settings| block_on(examine(settings, &self)))
+        with_settings(&self.common, None, |settings| block_on_command(examine(settings, &self)))
     }
 }
 
 /// Runs all checks, prints the report, and returns the exit code.
-async fn examine(settings: OperatorSettings, args: &DoctorArgs) -> u8 {
+async fn examine(settings: OperatorSettings, args: &DoctorArgs) -> Result<u8, u8> {
     let OperatorSettings { config, variables, redactor, .. } = &settings;
-    if let Err(code) = start_log_with(LogFormat::Human, "off", redactor) {
-        return code;
-    }
+    start_log_with(LogFormat::Human, "off", redactor)?;
     let mut report = DoctorReport::default();
     self::settings(&mut report, &settings);
     if settings.is_unreadable {
-        return print(&report, args.json, redactor);
+        return Ok(print(&report, args.json, redactor));
     }
     machine::examine(&mut report, config, variables, settings.env_file.as_deref());
     machine::holder(&mut report, config).await;
@@ -78,7 +76,7 @@ async fn examine(settings: OperatorSettings, args: &DoctorArgs) -> u8 {
     } else {
         discord::examine(&mut report, config, redactor).await;
     }
-    print(&report, args.json, redactor)
+    Ok(print(&report, args.json, redactor))
 }
 
 fn print(report: &DoctorReport, json: bool, redactor: &Redactor) -> u8 {

@@ -15,7 +15,7 @@ use super::artifacts::ArtifactAccess;
 use super::fetched::{FetchedBackend, is_reference};
 use super::locked;
 use crate::cli::{Common, exit};
-use crate::commands::context::{block_on, start_log, with_sound_settings};
+use crate::commands::context::{block_on_command, start_log, with_sound_settings};
 use crate::commands::kit::KitError;
 use crate::startup::settings::OperatorSettings;
 use crate::startup::{LoadedBackends, StartRefusal};
@@ -54,7 +54,7 @@ pub struct InstallArgs {
 impl InstallArgs {
     /// Runs the command. Returns the exit code.
     pub(super) fn run(self) -> u8 {
-        with_sound_settings(&self.common, |settings| block_on(install_all(settings, &self)))
+        with_sound_settings(&self.common, |settings| block_on_command(install_all(settings, &self)))
     }
 }
 
@@ -75,27 +75,21 @@ struct InstallJob<'a> {
     args: &'a InstallArgs,
 }
 
-async fn install_all(settings: OperatorSettings, args: &InstallArgs) -> u8 {
+async fn install_all(settings: OperatorSettings, args: &InstallArgs) -> Result<u8, u8> {
     let access = ArtifactAccess::new(&settings, args.from.clone());
     let OperatorSettings { config, variables, redactor, .. } = settings;
-    if let Err(code) = start_log(&redactor) {
-        return code;
-    }
-    let sources = match sources(&config, args) {
-        Ok(sources) => sources,
-        Err(error) => return report_failure(&redactor, &error),
-    };
+    start_log(&redactor)?;
+    let sources = sources(&config, args).map_err(|error| report_failure(&redactor, &error))?;
     if !config.backends_dir.is_dir() {
         let fault = format!(
             "BACKENDS_DIR: there is no folder {}; create it, or set BACKENDS_DIR",
             config.backends_dir.display()
         );
-        return StartRefusal::because(exit::CONFIG, fault).print();
+        return Err(StartRefusal::because(exit::CONFIG, fault).print());
     }
-    let loaded = match LoadedBackends::load(&config, &variables).await {
-        Ok(loaded) => loaded,
-        Err(faults) => return StartRefusal::new(exit::CONFIG, faults).print(),
-    };
+    let loaded = LoadedBackends::load(&config, &variables)
+        .await
+        .map_err(|faults| StartRefusal::new(exit::CONFIG, faults).print())?;
     let job = InstallJob { loaded: &loaded, config: &config, access: &access, args };
     let mut code = exit::OK;
     for source in sources {
@@ -112,7 +106,7 @@ async fn install_all(settings: OperatorSettings, args: &InstallArgs) -> u8 {
             code = error.code;
         }
     }
-    code
+    Ok(code)
 }
 
 /// Returns the backend that the operator named, otherwise all of `backends.lock.md`.

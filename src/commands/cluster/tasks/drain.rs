@@ -16,21 +16,18 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Asks the node to hand over its channels, and waits until the last one is handed over unless
 /// `no_wait` is set. Returns the exit code.
-pub(super) async fn run(settings: OperatorSettings, node: &str, no_wait: bool) -> u8 {
-    let url = match request(&settings, node, true).await {
-        Ok(url) => url,
-        Err(code) => return code,
-    };
+pub(super) async fn run(settings: OperatorSettings, node: &str, no_wait: bool) -> Result<u8, u8> {
+    let url = request(&settings, node, true).await?;
     if no_wait {
         line(&format!("{node} hands its channels over; `aetheel nodes` shows the progress"));
-        return exit::OK;
+        return Ok(exit::OK);
     }
     let mut reported = None;
     loop {
         match remaining_lanes(url, node).await {
             Ok(Some(0)) => {
                 line(&format!("{node} has no channels any more; it can be stopped"));
-                return exit::OK;
+                return Ok(exit::OK);
             }
             Ok(Some(lanes)) if reported != Some(lanes) => {
                 print_stderr(&format!(
@@ -43,21 +40,19 @@ pub(super) async fn run(settings: OperatorSettings, node: &str, no_wait: bool) -
             Ok(Some(_)) | Err(ClusterError::Away(_)) => {}
             Ok(None) => {
                 print_stderr(&format!("{node} is gone; other nodes take over its channels"));
-                return exit::OK;
+                return Ok(exit::OK);
             }
-            Err(error) => return report_error(&settings, &error),
+            Err(error) => return Err(report_error(&settings, &error)),
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
 /// Makes a node accept channels again. Returns the exit code.
-pub(super) async fn undo(settings: OperatorSettings, node: &str) -> u8 {
-    if let Err(code) = request(&settings, node, false).await {
-        return code;
-    }
+pub(super) async fn undo(settings: OperatorSettings, node: &str) -> Result<u8, u8> {
+    request(&settings, node, false).await?;
     line(&format!("{node} works again: it accepts new channels"));
-    exit::OK
+    Ok(exit::OK)
 }
 
 /// Asks the node to hand over its channels, or withdraws that. Returns the URL of the database.

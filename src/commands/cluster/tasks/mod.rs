@@ -12,7 +12,7 @@ use crate::terminal::print_stderr;
 use aetheel_cluster::ClusterError;
 
 /// Carries out a command. Returns the exit code.
-pub(super) async fn run(settings: OperatorSettings, command: &ClusterCommand) -> u8 {
+pub(super) async fn run(settings: OperatorSettings, command: &ClusterCommand) -> Result<u8, u8> {
     match command {
         ClusterCommand::Nodes(args) => nodes::run(settings, args.json).await,
         ClusterCommand::Drain(args) if args.undo => drain::undo(settings, &args.node).await,

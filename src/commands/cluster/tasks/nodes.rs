@@ -14,22 +14,16 @@ use aetheel_cluster::{Cluster, Node};
 use aetheel_model::plain::counted;
 
 /// Prints one line per node, or JSON, and returns the exit code.
-pub(super) async fn run(settings: OperatorSettings, json: bool) -> u8 {
-    let url = match cluster_url(&settings) {
-        Ok(url) => url,
-        Err(code) => return code,
-    };
-    match Cluster::nodes(url.expose_secret()).await {
-        Ok(nodes) => {
-            if json {
-                terminal::json(&rows(&nodes));
-            } else {
-                lines(&nodes).iter().for_each(|text| line(text));
-            }
-            exit::OK
-        }
-        Err(error) => report_error(&settings, &error),
+pub(super) async fn run(settings: OperatorSettings, json: bool) -> Result<u8, u8> {
+    let nodes = Cluster::nodes(cluster_url(&settings)?.expose_secret())
+        .await
+        .map_err(|error| report_error(&settings, &error))?;
+    if json {
+        terminal::json(&rows(&nodes));
+    } else {
+        lines(&nodes).iter().for_each(|text| line(text));
     }
+    Ok(exit::OK)
 }
 
 /// A node as printed by `--json`. Fields may be added, but never change or disappear.
