@@ -12,130 +12,85 @@ use std::time::Duration;
 use crate::event::Lane;
 use crate::id::UserId;
 
-/// The event that an entry records. The words are part of the format and never change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AuditKind {
-    /// The gateway begins to serve.
-    GatewayStarted,
-    /// The gateway ends, or hands its agents over to the next process.
-    GatewayStopped,
-    /// A conversation at a terminal begins.
-    ConsoleStarted,
-    /// A prompt was accepted into the queue.
-    PromptAccepted,
-    /// A turn begins with its agent.
-    TurnBegun,
-    /// A turn ended, or was refused before an agent ran.
-    TurnEnded,
-    /// A request of an agent was decided by a person, a policy, a setting or a timeout.
-    RequestDecided,
-    /// A person changed a setting of a lane.
-    SettingChanged,
-    /// Somebody stopped the turn of a lane, or removed its waiting prompts.
-    TurnStopped,
-    /// Somebody began a new conversation.
-    ConversationReset,
-    /// Somebody continues an earlier conversation, or a copy of one.
-    ConversationResumed,
-    /// Somebody had a conversation shortened.
-    ConversationCompacted,
-    /// Somebody removed a turn that an agent had asked for.
-    LaterTurnRemoved,
-    /// A person or an agent reserved files.
-    FilesReserved,
-    /// A person or an agent released reserved files.
-    FilesReleased,
-    /// A person pressed the button of an offer.
-    OfferPressed,
-    /// An owner raised a cap, or suspended it until tomorrow.
-    CapRaised,
-    /// A component begins to serve.
-    ComponentLoaded,
-    /// The previous version of a component serves again.
-    ComponentRolledBack,
-    /// A new version of a component was withdrawn.
-    ComponentWithdrawn,
-    /// A person signed in to the dashboard.
-    DashboardSignIn,
-    /// A person signed out of the dashboard.
-    DashboardSignOut,
-    /// A person changed something from the dashboard, for example stopped a turn.
-    DashboardAction,
-    /// Entries could not be written and are missing before this one.
-    EntriesLost,
-    /// The line before was cut off, for example when the gateway was killed.
-    LineTorn,
-    /// Newer entries than the last one were known, but are gone from the files.
-    ChainBroken,
-    /// Entries were removed because of their age.
-    EntriesExpired,
+/// Declares the kinds with their words in the log.
+macro_rules! audit_kinds {
+    ($($(#[$doc:meta])* $kind:ident = $word:literal,)*) => {
+        /// The event that an entry records. The words are part of the format and never change.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum AuditKind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        impl AuditKind {
+            /// All kinds, in the order of the documentation.
+            pub const ALL: [Self; [$($word),*].len()] = [$(Self::$kind),*];
+
+            /// Returns the word of the kind in the log.
+            #[must_use]
+            pub fn word(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $word,)*
+                }
+            }
+        }
+    };
 }
 
-impl AuditKind {
-    /// All kinds, in the order of the documentation.
-    pub const ALL: [Self; 27] = [
-        Self::GatewayStarted,
-        Self::GatewayStopped,
-        Self::ConsoleStarted,
-        Self::PromptAccepted,
-        Self::TurnBegun,
-        Self::TurnEnded,
-        Self::RequestDecided,
-        Self::SettingChanged,
-        Self::TurnStopped,
-        Self::ConversationReset,
-        Self::ConversationResumed,
-        Self::ConversationCompacted,
-        Self::LaterTurnRemoved,
-        Self::FilesReserved,
-        Self::FilesReleased,
-        Self::OfferPressed,
-        Self::CapRaised,
-        Self::ComponentLoaded,
-        Self::ComponentRolledBack,
-        Self::ComponentWithdrawn,
-        Self::DashboardSignIn,
-        Self::DashboardSignOut,
-        Self::DashboardAction,
-        Self::EntriesLost,
-        Self::LineTorn,
-        Self::ChainBroken,
-        Self::EntriesExpired,
-    ];
-
-    /// Returns the word of the kind in the log.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::GatewayStarted => "gateway-started",
-            Self::GatewayStopped => "gateway-stopped",
-            Self::ConsoleStarted => "console-started",
-            Self::PromptAccepted => "prompt-accepted",
-            Self::TurnBegun => "turn-begun",
-            Self::TurnEnded => "turn-ended",
-            Self::RequestDecided => "request-decided",
-            Self::SettingChanged => "setting-changed",
-            Self::TurnStopped => "turn-stopped",
-            Self::ConversationReset => "conversation-reset",
-            Self::ConversationResumed => "conversation-resumed",
-            Self::ConversationCompacted => "conversation-compacted",
-            Self::LaterTurnRemoved => "later-turn-removed",
-            Self::FilesReserved => "files-reserved",
-            Self::FilesReleased => "files-released",
-            Self::OfferPressed => "offer-pressed",
-            Self::CapRaised => "cap-raised",
-            Self::ComponentLoaded => "component-loaded",
-            Self::ComponentRolledBack => "component-rolled-back",
-            Self::ComponentWithdrawn => "component-withdrawn",
-            Self::DashboardSignIn => "dashboard-sign-in",
-            Self::DashboardSignOut => "dashboard-sign-out",
-            Self::DashboardAction => "dashboard-action",
-            Self::EntriesLost => "entries-lost",
-            Self::LineTorn => "line-torn",
-            Self::ChainBroken => "chain-broken",
-            Self::EntriesExpired => "entries-expired",
-        }
-    }
+audit_kinds! {
+    /// The gateway begins to serve.
+    GatewayStarted = "gateway-started",
+    /// The gateway ends, or hands its agents over to the next process.
+    GatewayStopped = "gateway-stopped",
+    /// A conversation at a terminal begins.
+    ConsoleStarted = "console-started",
+    /// A prompt was accepted into the queue.
+    PromptAccepted = "prompt-accepted",
+    /// A turn begins with its agent.
+    TurnBegun = "turn-begun",
+    /// A turn ended, or was refused before an agent ran.
+    TurnEnded = "turn-ended",
+    /// A request of an agent was decided by a person, a policy, a setting or a timeout.
+    RequestDecided = "request-decided",
+    /// A person changed a setting of a lane.
+    SettingChanged = "setting-changed",
+    /// Somebody stopped the turn of a lane, or removed its waiting prompts.
+    TurnStopped = "turn-stopped",
+    /// Somebody began a new conversation.
+    ConversationReset = "conversation-reset",
+    /// Somebody continues an earlier conversation, or a copy of one.
+    ConversationResumed = "conversation-resumed",
+    /// Somebody had a conversation shortened.
+    ConversationCompacted = "conversation-compacted",
+    /// Somebody removed a turn that an agent had asked for.
+    LaterTurnRemoved = "later-turn-removed",
+    /// A person or an agent reserved files.
+    FilesReserved = "files-reserved",
+    /// A person or an agent released reserved files.
+    FilesReleased = "files-released",
+    /// A person pressed the button of an offer.
+    OfferPressed = "offer-pressed",
+    /// An owner raised a cap, or suspended it until tomorrow.
+    CapRaised = "cap-raised",
+    /// A component begins to serve.
+    ComponentLoaded = "component-loaded",
+    /// The previous version of a component serves again.
+    ComponentRolledBack = "component-rolled-back",
+    /// A new version of a component was withdrawn.
+    ComponentWithdrawn = "component-withdrawn",
+    /// A person signed in to the dashboard.
+    DashboardSignIn = "dashboard-sign-in",
+    /// A person signed out of the dashboard.
+    DashboardSignOut = "dashboard-sign-out",
+    /// A person changed something from the dashboard, for example stopped a turn.
+    DashboardAction = "dashboard-action",
+    /// Entries could not be written and are missing before this one.
+    EntriesLost = "entries-lost",
+    /// The line before was cut off, for example when the gateway was killed.
+    LineTorn = "line-torn",
+    /// Newer entries than the last one were known, but are gone from the files.
+    ChainBroken = "chain-broken",
+    /// Entries were removed because of their age.
+    EntriesExpired = "entries-expired",
 }
 
 /// An entry for the audit log. Contains no texts of people or agents.
