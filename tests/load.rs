@@ -58,7 +58,7 @@ impl Scene {
         };
         let mut parts =
             parts(folder.path(), backend, registry.clone(), launcher, &collected, limits).await;
-        parts.host.stop_grace = Duration::from_secs(5);
+        parts.host.limits.stop_grace = Duration::from_secs(5);
         if let Some(program) = program {
             parts.host.agents.set_program(backend, "aetheel", program);
         }

@@ -17,7 +17,7 @@ use aetheel_model::queue::QueueLimits;
 use aetheel_model::redact::Redactor;
 use aetheel_recording::{Backend, Generation, Guest, GuestFailure, Recorder, RecordingLimits};
 use aetheel_store::workspace::Workspace;
-use aetheel_turn::{Backends, Host};
+use aetheel_turn::Backends;
 use aetheel_wasm::ComponentBackend;
 use async_trait::async_trait;
 use tempfile::TempDir;
@@ -69,6 +69,8 @@ impl Bot {
         let ended: Arc<Mutex<Option<Instant>>> = Arc::default();
         let agents = talk.agents(pauses, Arc::default(), Arc::clone(&ended));
         let bounds = Bounds::default();
+        let mut host = host(&at("workspace"));
+        host.limits.links_warm = 1_000;
         let dispatcher = Dispatcher::new(DispatcherDeps {
             clock: aetheel_runtime::clock::Clock::system(),
             choices: Choices {
@@ -98,7 +100,7 @@ impl Bot {
                 max_depth: 100,
                 busy_policy: BusyPolicy::Queue,
             },
-            host: Host { max_idle_links: 1_000, ..host(&at("workspace")) },
+            host,
             backends: Arc::new(backend),
             policies: Arc::new(aetheel_turn::NoPolicies),
             observers: Arc::new(aetheel_turn::NoObservers),

@@ -150,7 +150,8 @@ impl Talk {
 
 impl Pool {
     fn new(folder: TempDir, launcher: Arc<dyn Launcher>, wrapper: Vec<String>) -> Self {
-        let host = Host { wrapper, max_idle_links: 1000, ..host(folder.path()) };
+        let mut host = Host { wrapper, ..host(folder.path()) };
+        host.limits.links_warm = 1000;
         let recorder = Recorder::new(
             folder.path().join("recordings"),
             aetheel_recording::RecordingLimits::UNLIMITED,

@@ -160,7 +160,7 @@ impl Examiner {
                 .as_ref()
                 .map(|fence| fence.reach(descriptor, variable))
                 .unwrap_or_default();
-            let limit = self.config.query_timeout.min(VERSION_TIMEOUT);
+            let limit = self.config.agents.query_timeout.min(VERSION_TIMEOUT);
             match self.custody.probe(path, &arguments, environment, reach, limit).await {
                 Ok(said) => {
                     let version = version_in(&said);

@@ -33,7 +33,7 @@ pub(super) struct Core {
 impl Core {
     /// Returns how long stopped turns may take to end and to deliver their answers.
     pub(super) fn stop_limit(&self) -> Duration {
-        self.config.stop_grace * 2 + DELIVERY_GRACE
+        self.config.agents.stop_grace * 2 + DELIVERY_GRACE
     }
 
     /// Ends a gateway that has not read any prompt.

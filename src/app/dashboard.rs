@@ -72,7 +72,7 @@ impl BoundDashboard {
             has_output_channel: core.config.output_channel.is_some(),
             step_viewer: StepViewer::new(core.drain.recorder(), redactor.clone()),
             backends,
-            query_timeout: core.config.query_timeout,
+            query_timeout: core.config.agents.query_timeout,
             audit: AuditReader::new(&core.config.config_dir),
             redactor,
         };

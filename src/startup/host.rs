@@ -29,18 +29,12 @@ pub fn host_of(
             .path_without_links(&config.workspace_dir)
             .or_else(|_| std::path::absolute(&config.workspace_dir))
             .unwrap_or_else(|_| config.workspace_dir.clone()),
-        query_timeout: config.query_timeout,
-        idle_timeout: config.idle_timeout,
-        ask_timeout: config.ask_timeout,
-        link_idle: config.link_idle,
-        max_idle_links: config.links_warm,
-        stop_grace: config.stop_grace,
+        limits: config.agents.clone(),
         max_turns: config.backend_max_turns,
         tool_limits: ToolLimits {
             per_turn: config.host_tools_per_turn,
             per_hour: config.host_tools_per_hour,
         },
-        line_limit: config.limits.line,
-        output_limit: config.limits.output,
+        resources: config.limits.clone(),
     }
 }

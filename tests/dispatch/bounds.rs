@@ -67,7 +67,7 @@ async fn asked(launcher: Arc<ScriptedLauncher>, timeout: Duration) -> (TurnAnswe
     let limits = QueueLimits { max_concurrent: 1, max_depth: 10, busy_policy: BusyPolicy::Queue };
     let backends = Arc::new(OneBackend(Arc::new(ScriptedBackend::new(tools()))));
     let mut parts = parts(folder.path(), "scripted", backends, launcher, &collected, limits).await;
-    parts.host.query_timeout = timeout;
+    parts.host.limits.query_timeout = timeout;
     let dispatcher = Dispatcher::new(parts);
     dispatcher.intake.submit(message(7, "go")).unwrap();
     let answer = collected.answers(1).await.remove(0).1;
@@ -169,7 +169,7 @@ async fn four_tools_of(feature: Option<&'static str>) -> (TurnAnswer, usize, Opt
     let backends = Arc::new(OneBackend(Arc::new(backend)));
     let mut parts = parts(folder.path(), "scripted", backends, launcher, &collected, limits).await;
     (parts.host.max_turns, parts.choices.max_turns) = (ROUNDS, ROUNDS);
-    parts.host.query_timeout = Duration::from_secs(20);
+    parts.host.limits.query_timeout = Duration::from_secs(20);
     let dispatcher = Dispatcher::new(parts);
     dispatcher.intake.submit(message(7, "go")).unwrap();
     let answer = collected.answers(1).await.remove(0).1;

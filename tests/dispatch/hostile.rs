@@ -25,8 +25,8 @@ async fn ask(script: &str, timeout: Duration) -> (TurnAnswer, Duration) {
     let mut parts =
         parts(folder.path(), "scripted", backends, Arc::new(custody), &collected, limits).await;
     parts.host.agents.set_program("scripted", "agent", &program);
-    parts.host.query_timeout = timeout;
-    parts.host.output_limit = 8 << 20;
+    parts.host.limits.query_timeout = timeout;
+    parts.host.resources.output = 8 << 20;
     let dispatcher = Dispatcher::new(parts);
     let began = Instant::now();
     dispatcher.intake.submit(message(7, "go")).unwrap();

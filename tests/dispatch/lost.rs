@@ -112,7 +112,7 @@ impl Gateway {
             if journal {
                 parts.journal = Some(parts.workspace.journal().await.unwrap());
             }
-            parts.host.query_timeout = timeout;
+            parts.host.limits.query_timeout = timeout;
             parts.recorder = Recorder::new(folder.join("recordings"), room, Redactor::default());
             let (workspace, journal) = (parts.workspace.clone(), parts.journal.clone());
             let dispatcher = Dispatcher::new(parts);

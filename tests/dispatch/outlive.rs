@@ -97,13 +97,14 @@ impl Gateway {
             parts.choices.safety = setup.safety;
             parts.choices.time_zone = setup.time_zone;
             parts.policies = setup.policies;
-            parts.host.stop_grace = setup.stop_grace.unwrap_or(parts.host.stop_grace);
+            parts.host.limits.stop_grace = setup.stop_grace.unwrap_or(parts.host.limits.stop_grace);
             parts.observers = setup.observers;
             let journal = parts.workspace.journal_at(setup.clock.now_ms()).await.unwrap();
             parts.clock = setup.clock;
             parts.journal = Some(journal.clone());
             parts.host.tool_limits = setup.tool_limits.unwrap_or(parts.host.tool_limits);
-            parts.host.max_idle_links = setup.max_idle_links.unwrap_or(parts.host.max_idle_links);
+            parts.host.limits.links_warm =
+                setup.max_idle_links.unwrap_or(parts.host.limits.links_warm);
             let recorder = parts.recorder.clone();
             let dispatcher = Dispatcher::new(parts);
             dispatcher.recovery.restore_agents().await;

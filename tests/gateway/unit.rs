@@ -62,7 +62,7 @@ fn only_temporary_failures_restart_the_unit_and_there_are_no_other_commands() {
 fn its_timeouts_fit_the_programs_own_and_its_variables_are_known() {
     let (_, settings) = unit();
     let defaults = Config::read(|_| None).unwrap();
-    let needed = defaults.shutdown_grace + defaults.stop_grace * 2;
+    let needed = defaults.shutdown_grace + defaults.agents.stop_grace * 2;
     assert!(
         setting(&settings, "TimeoutStopSec").parse::<u64>().unwrap() >= needed.as_secs() + 20,
         "it needs {needed:?} and 20 s"

@@ -81,9 +81,9 @@ async fn a_question_with_a_key_of_the_host_reaches_nobody_and_is_dismissed() {
 #[tokio::test]
 async fn the_time_limit_is_paused_while_a_question_is_open_and_the_question_expires() {
     let short = |host: &mut aetheel_turn::Host| {
-        host.query_timeout = Duration::from_millis(300);
-        host.idle_timeout = Some(Duration::from_millis(200));
-        host.ask_timeout = Duration::from_millis(900);
+        host.limits.query_timeout = Duration::from_millis(300);
+        host.limits.idle_timeout = Some(Duration::from_millis(200));
+        host.limits.ask_timeout = Duration::from_millis(900);
     };
     let bench = Bench::new("session", short, asking);
     let mut turn = bench.begin(7, None, "may-i");

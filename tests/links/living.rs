@@ -218,7 +218,7 @@ async fn a_stopped_turn_leaves_its_agent_running() {
 async fn a_silent_agent_that_already_ran_has_the_usual_time_limit() {
     let bench = Bench::new(
         "session",
-        |host| host.query_timeout = Duration::from_millis(200),
+        |host| host.limits.query_timeout = Duration::from_millis(200),
         |agent, opened| async move {
             let mut lasting = LastingAgent::new(agent, &opened);
             while let Some(command) = lasting.next_command().await {
@@ -320,12 +320,13 @@ async fn a_shared_agent_that_ignores_an_interrupt_finishes_its_other_turns_and_g
 
 #[tokio::test]
 async fn idle_agents_end_and_their_number_is_limited() {
-    let bench = Bench::new("session", |host| host.max_idle_links = 1, echoing);
+    let bench = Bench::new("session", |host| host.limits.links_warm = 1, echoing);
     for channel in [7, 8, 9] {
         bench.turn(channel, None, "hi").await;
     }
     until("two of three to end", || bench.links.count() <= 2).await;
-    let brief = Bench::new("session", |host| host.link_idle = Duration::from_millis(50), echoing);
+    let brief =
+        Bench::new("session", |host| host.limits.link_idle = Duration::from_millis(50), echoing);
     let first = brief.turn(7, None, "hi").await;
     until("the agent to end", || brief.links.count() == 0).await;
     brief.turn(7, Some(native(&first)), "again").await;
@@ -405,7 +406,7 @@ async fn a_turn_that_runs_keeps_its_generation_while_others_get_the_new_one() {
 
 #[tokio::test]
 async fn the_output_of_many_turns_may_exceed_the_limit_of_one() {
-    let bench = Bench::new("session", |host| host.output_limit = 20_000, echoing);
+    let bench = Bench::new("session", |host| host.resources.output = 20_000, echoing);
     let long = "x".repeat(4_000);
     let first = bench.turn(7, None, &long).await;
     for _ in 0..8 {

@@ -26,6 +26,7 @@ use aetheel_model::event::{AttachedFile, Event, EventKind as Asked, EventOrigin,
 use aetheel_model::fold::Transcript;
 use aetheel_model::host_tool::HostToolKind;
 use aetheel_model::id::{ChannelId, MessageId, UserId, UserOrRoleId};
+use aetheel_model::limits::{AgentLimits, ResourceLimits};
 use aetheel_model::policy::PolicyCeiling;
 use aetheel_model::queue::QueueLimits;
 use aetheel_model::redact::Redactor;
@@ -663,7 +664,7 @@ impl Desk {
         parts.machine = desk_options.machine.map(str::to_owned);
         parts.choices.project_roots = vec![parts.host.cwd.clone()];
         parts.host.mounts = desk_options.own_sandbox.unwrap_or(true);
-        parts.host.query_timeout = desk_options.query_timeout;
+        parts.host.limits.query_timeout = desk_options.query_timeout;
         parts.choices.safety = desk_options.safety;
         parts.choices.mode = desk_options.mode;
         parts.choices.approvers = desk_options.approvers;
@@ -758,16 +759,17 @@ pub fn host(folder: &Path) -> Host {
         reach_policy: None,
         wrapper: vec![],
         cwd: folder.to_owned(),
-        query_timeout: Duration::from_secs(60),
-        idle_timeout: None,
-        ask_timeout: Duration::from_secs(600),
-        link_idle: Duration::from_secs(900),
-        max_idle_links: 5,
-        stop_grace: Duration::from_millis(200),
+        limits: AgentLimits {
+            query_timeout: Duration::from_secs(60),
+            idle_timeout: None,
+            ask_timeout: Duration::from_secs(600),
+            link_idle: Duration::from_secs(900),
+            links_warm: 5,
+            stop_grace: Duration::from_millis(200),
+        },
         max_turns: 25,
         tool_limits: ToolLimits::default(),
-        line_limit: 1 << 20,
-        output_limit: 64 << 20,
+        resources: ResourceLimits { line: 1 << 20, ..ResourceLimits::default() },
     }
 }
 

@@ -76,7 +76,7 @@ impl MendingAgent {
             ..policy
         });
         host.cwd = folder.to_owned();
-        host.query_timeout = limits.time;
+        host.limits.query_timeout = limits.time;
         host.max_turns = MAX_TOOL_USES;
         let (unasked, _turns_by_itself) = mpsc::unbounded_channel();
         let on_unknown: OnUnknown = Arc::new(|_| {});

@@ -1,6 +1,23 @@
-//! Limits of the resources that a guest and its agent may use.
+//! Limits of agents, and of the resources that a guest and its agent may use.
 
 use std::time::Duration;
+
+/// Limits of the time of agents, and of the number that is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentLimits {
+    /// Maximum duration of a turn, without the time in which people are asked.
+    pub query_timeout: Duration,
+    /// Maximum time without output of an agent while none of its tools runs.
+    pub idle_timeout: Option<Duration>,
+    /// How long a question to people stays open.
+    pub ask_timeout: Duration,
+    /// How long a long-lived agent is kept without a turn.
+    pub link_idle: Duration,
+    /// Maximum number of long-lived agents that are kept without a turn.
+    pub links_warm: usize,
+    /// The time between the steps of stopping an agent.
+    pub stop_grace: Duration,
+}
 
 /// Limits of the resources that a guest and its agent may use. The default values are also the
 /// smallest that settings accept.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use aetheel_model::access::AllowLists;
 use aetheel_model::id::{ChannelId, GuildId, RoleId, UserId};
-use aetheel_model::limits::ResourceLimits;
+use aetheel_model::limits::{AgentLimits, ResourceLimits};
 use aetheel_model::traces::TraceSettings;
 use secrecy::SecretString;
 
@@ -20,6 +20,23 @@ settings! {
             "Ids of the Discord channels in which the bot answers, separated by commas. An empty list means all";
         guilds: Vec<GuildId> = "ALLOWED_GUILDS", "", ids(GuildId::parse_nonzero),
             "Ids of the Discord guilds in which the bot answers, separated by commas. An empty list means all";
+    }
+}
+
+settings! {
+    impl AgentLimits {
+        query_timeout: Duration = "QUERY_TIMEOUT_MS", "3600000", milliseconds(1_000),
+            "Longest turn, in milliseconds, without the time in which people are asked";
+        idle_timeout: Option<Duration> = "IDLE_TIMEOUT_MS", "900000", milliseconds_or_never(1_000),
+            "Longest time without output of an agent while none of its tools runs, in milliseconds; 0: no limit";
+        ask_timeout: Duration = "ASK_TIMEOUT_MS", "600000", milliseconds(1_000),
+            "How long an agent's question to people stays open before it is refused, in milliseconds";
+        link_idle: Duration = "LINK_IDLE_MS", "900000", milliseconds(0),
+            advanced "How long a long-lived agent is kept without a turn, in milliseconds";
+        links_warm: usize = "LINKS_WARM", "5", number(0, 10_000),
+            advanced "Maximum number of long-lived agents kept without a turn; the one that has been idle longest is ended first";
+        stop_grace: Duration = "STOP_GRACE_MS", "5000", milliseconds(100),
+            advanced "How long an agent has to end after an interrupt, and again after SIGTERM, in milliseconds";
     }
 }
 

@@ -24,7 +24,7 @@ use aetheel_model::choice::{BusyPolicy, CollisionMode, FooterPart, LogFormat, Sa
 use aetheel_model::finding::Finding;
 use aetheel_model::host_tool::HostToolKind;
 use aetheel_model::id::{ChannelId, UserId, UserOrRoleId};
-use aetheel_model::limits::ResourceLimits;
+use aetheel_model::limits::{AgentLimits, ResourceLimits};
 use aetheel_model::policy::PolicyCeiling;
 use aetheel_model::queue::QueueLimits;
 use aetheel_model::registry_key::RegistryKey;
@@ -122,24 +122,6 @@ settings! {
         /// The highest safety level; channels and people can only lower it.
         safety: Safety = "PERMISSION_MODE", "bypassPermissions", one_of(&PERMISSION_MODES),
             "Actions that the agent may take without asking: `bypassPermissions`, `acceptEdits`, `default` or `plan`";
-        /// Maximum duration of a turn, without the time in which people are asked.
-        query_timeout: Duration = "QUERY_TIMEOUT_MS", "3600000", milliseconds(1_000),
-            "Longest turn, in milliseconds, without the time in which people are asked";
-        /// Maximum time without output of an agent while none of its tools runs.
-        idle_timeout: Option<Duration> = "IDLE_TIMEOUT_MS", "900000", milliseconds_or_never(1_000),
-            "Longest time without output of an agent while none of its tools runs, in milliseconds; 0: no limit";
-        /// How long a question to people stays open.
-        ask_timeout: Duration = "ASK_TIMEOUT_MS", "600000", milliseconds(1_000),
-            "How long an agent's question to people stays open before it is refused, in milliseconds";
-        /// How long a long-lived agent is kept without a turn.
-        link_idle: Duration = "LINK_IDLE_MS", "900000", milliseconds(0),
-            advanced "How long a long-lived agent is kept without a turn, in milliseconds";
-        /// Maximum number of long-lived agents that are kept without a turn.
-        links_warm: usize = "LINKS_WARM", "5", number(0, 10_000),
-            advanced "Maximum number of long-lived agents kept without a turn; the one that has been idle longest is ended first";
-        /// The time between the steps of stopping an agent.
-        stop_grace: Duration = "STOP_GRACE_MS", "5000", milliseconds(100),
-            advanced "How long an agent has to end after an interrupt, and again after SIGTERM, in milliseconds";
         /// How long running turns may continue at shutdown.
         shutdown_grace: Duration = "SHUTDOWN_GRACE_MS", "120000", milliseconds(0),
             "How long running turns may continue at a shutdown before they are stopped, in milliseconds";
@@ -292,6 +274,8 @@ settings! {
         allowed: AllowLists = AllowLists::read_from;
         /// Where traces of turns are sent.
         traces: TraceSettings = TraceSettings::read_from;
+        /// Limits of the time of agents.
+        agents: AgentLimits = AgentLimits::read_from;
         /// Limits of output, memory, time and sizes.
         limits: ResourceLimits = ResourceLimits::read_from;
         /// The mode, which is `plan` in the permission mode `plan`.
@@ -305,11 +289,13 @@ settings! {
 }
 
 const COUNT: usize = Config::VARIABLES.len()
+    + AgentLimits::VARIABLES.len()
     + AllowLists::VARIABLES.len()
     + TraceSettings::VARIABLES.len()
     + ResourceLimits::VARIABLES.len();
 const ALL: [SettingVariable; COUNT] = joined(&[
     Config::VARIABLES,
+    AgentLimits::VARIABLES,
     AllowLists::VARIABLES,
     TraceSettings::VARIABLES,
     ResourceLimits::VARIABLES,
@@ -432,8 +418,8 @@ mod tests {
             )
         );
         assert_eq!((config.safety, config.mode), (Safety::Danger, Mode::Build));
-        assert_eq!(config.query_timeout, Duration::from_secs(3_600));
-        assert_eq!(config.idle_timeout, Some(Duration::from_secs(900)));
+        assert_eq!(config.agents.query_timeout, Duration::from_secs(3_600));
+        assert_eq!(config.agents.idle_timeout, Some(Duration::from_secs(900)));
         assert_eq!(
             (config.max_concurrent_queries, config.max_queue_depth, config.backend_max_turns),
             (5, 100, 25)
@@ -532,14 +518,15 @@ mod tests {
     #[test]
     fn an_empty_value_counts_as_unset() {
         assert_eq!(
-            read(&[("QUERY_TIMEOUT_MS", " ")]).expect("valid").query_timeout,
+            read(&[("QUERY_TIMEOUT_MS", " ")]).expect("valid").agents.query_timeout,
             Duration::from_secs(3_600)
         );
     }
 
     #[test]
     fn an_idle_timeout_of_zero_means_no_limit() {
-        let idle = |text| read(&[("IDLE_TIMEOUT_MS", text)]).map(|config| config.idle_timeout);
+        let idle =
+            |text| read(&[("IDLE_TIMEOUT_MS", text)]).map(|config| config.agents.idle_timeout);
         assert_eq!(idle("0").expect("valid"), None);
         assert_eq!(idle("1500").expect("valid"), Some(Duration::from_millis(1_500)));
         let faults = idle("999").expect_err("too short");
@@ -605,7 +592,7 @@ mod tests {
         let (config, faults) =
             Config::read_all(|name| map.get(name).map(|value| (*value).to_owned()));
         assert_eq!(
-            (faults.len(), config.query_timeout, config.max_queue_depth),
+            (faults.len(), config.agents.query_timeout, config.max_queue_depth),
             (2, Duration::from_secs(3_600), 7)
         );
     }

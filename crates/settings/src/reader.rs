@@ -27,6 +27,9 @@ pub(super) struct VariableReader<'a> {
     pub(super) faults: Vec<Finding>,
 }
 
+/// Why an item of a list is not valid, such as `must be …`.
+struct ItemFault(String);
+
 impl<'a> VariableReader<'a> {
     pub(super) fn new(variable: &'a dyn Fn(&str) -> Option<String>) -> Self {
         Self { variable, faults: Vec::new() }
@@ -53,6 +56,22 @@ impl<'a> VariableReader<'a> {
             .collect()
     }
 
+    /// Reads a list. Invalid items are left out.
+    fn items<T>(
+        &mut self,
+        row: &SettingVariable,
+        parse: impl Fn(&str) -> Result<T, ItemFault>,
+    ) -> Vec<T> {
+        let mut items = Vec::new();
+        for item in self.list(row) {
+            match parse(&item) {
+                Ok(parsed) => items.push(parsed),
+                Err(ItemFault(fault)) => self.fault(format!("{row}: {item:?} {fault}")),
+            }
+        }
+        items
+    }
+
     pub(super) fn path(&self, row: &SettingVariable) -> PathBuf {
         self.expanded(&self.text(row))
     }
@@ -66,14 +85,9 @@ impl<'a> VariableReader<'a> {
     }
 
     pub(super) fn registry_key(&mut self, row: &SettingVariable) -> Option<RegistryKey> {
-        match self.trimmed(row)?.parse() {
-            Ok(key) => Some(key),
-            Err(error) => {
-                // The value is a secret.
-                self.fault(format!("{row} {error}"));
-                None
-            }
-        }
+        // A fault does not show the value, because it is a secret.
+        let parsed = self.trimmed(row)?.parse::<RegistryKey>();
+        parsed.map_err(|error| self.fault(format!("{row} {error}"))).ok()
     }
 
     pub(super) fn words(&self, row: &SettingVariable) -> Vec<String> {
@@ -131,14 +145,10 @@ impl<'a> VariableReader<'a> {
     }
 
     pub(super) fn public_keys(&mut self, row: &SettingVariable) -> Vec<PublicKey> {
-        let mut keys = Vec::new();
-        for item in self.list(row) {
-            match PublicKey::from_base64(&item) {
-                Ok(key) => keys.push(key),
-                Err(_) => self.fault(format!("{row}: {item:?} is not a public key of minisign (the second line of its `.pub` file)")),
-            }
-        }
-        keys
+        const FAULT: &str = "is not a public key of minisign (the second line of its `.pub` file)";
+        self.items(row, |item| {
+            PublicKey::from_base64(item).map_err(|_| ItemFault(FAULT.to_owned()))
+        })
     }
 
     pub(super) fn plain_word(&mut self, row: &SettingVariable) -> Option<String> {
@@ -252,15 +262,10 @@ impl<'a> VariableReader<'a> {
 
     pub(super) fn one_of<T: Copy>(&mut self, row: &SettingVariable, choices: &[(&str, T)]) -> T {
         let text = self.text(row);
-        if let Some((_, value)) = choices.iter().find(|(choice, _)| *choice == text) {
-            return *value;
-        }
-        let names: Vec<String> = choices.iter().map(|(choice, _)| format!("`{choice}`")).collect();
-        self.fault(format!("{row} {text:?} must be one of {}", names.join(", ")));
-        choices
-            .iter()
-            .find(|(choice, _)| *choice == row.default)
-            .map_or(choices[0].1, |(_, value)| *value)
+        choice(choices, &text).unwrap_or_else(|ItemFault(fault)| {
+            self.fault(format!("{row} {text:?} {fault}"));
+            choice(choices, row.default).unwrap_or(choices[0].1)
+        })
     }
 
     /// Returns the mode that `PERMISSION_MODE` selects. Reports nothing, because the row of that
@@ -275,16 +280,8 @@ impl<'a> VariableReader<'a> {
         row: &SettingVariable,
         parse: fn(&str) -> Result<T, IdError>,
     ) -> Vec<T> {
-        let mut ids = Vec::new();
-        for item in self.list(row) {
-            match parse(&item) {
-                Ok(id) => ids.push(id),
-                Err(_) => self.fault(format!(
-                    "{row}: {item:?} is not a Discord id (a number; copy it with developer mode on)"
-                )),
-            }
-        }
-        ids
+        const FAULT: &str = "is not a Discord id (a number; copy it with developer mode on)";
+        self.items(row, |item| parse(item).map_err(|_| ItemFault(FAULT.to_owned())))
     }
 
     pub(super) fn id<T: Copy>(
@@ -305,20 +302,10 @@ impl<'a> VariableReader<'a> {
         row: &SettingVariable,
         choices: &[(&str, T)],
     ) -> Vec<T> {
-        let mut found = Vec::new();
         if self.list(row) == ["none"] {
-            return found;
+            return Vec::new();
         }
-        for item in self.list(row) {
-            if let Some((_, value)) = choices.iter().find(|(choice, _)| *choice == item) {
-                found.push(*value);
-            } else {
-                let names: Vec<String> =
-                    choices.iter().map(|(choice, _)| format!("`{choice}`")).collect();
-                self.fault(format!("{row}: {item:?} must be one of {}", names.join(", ")));
-            }
-        }
-        found
+        self.items(row, |item| choice(choices, item))
     }
 
     /// Reads some of the choices in the given order, `all` or `none`.
@@ -363,4 +350,13 @@ impl<'a> VariableReader<'a> {
         }
         text.trim_end_matches('/').to_owned()
     }
+}
+
+/// Returns the value of a choice, or lists the choices.
+fn choice<T: Copy>(choices: &[(&str, T)], text: &str) -> Result<T, ItemFault> {
+    let found = choices.iter().find(|(choice, _)| *choice == text);
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<String> = choices.iter().map(|(choice, _)| format!("`{choice}`")).collect();
+        ItemFault(format!("must be one of {}", names.join(", ")))
+    })
 }

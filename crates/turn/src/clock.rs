@@ -41,11 +41,11 @@ impl TurnTimer {
     pub(super) fn new(started: Instant, host: &Host) -> Self {
         Self {
             started,
-            budget: started + host.query_timeout,
+            budget: started + host.limits.query_timeout,
             last_active: Instant::now(),
-            idle_timeout: host.idle_timeout,
+            idle_timeout: host.limits.idle_timeout,
             tool_running: false,
-            ask_timeout: host.ask_timeout,
+            ask_timeout: host.limits.ask_timeout,
             paused: None,
             asks: BTreeMap::new(),
         }

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::RwLock;
 
@@ -12,6 +11,7 @@ use super::{Reach, ReachPolicy};
 use aetheel_model::agent::Descriptor;
 use aetheel_model::agent::descriptor::Credential;
 use aetheel_model::baseline::Baselines;
+use aetheel_model::limits::{AgentLimits, ResourceLimits};
 
 /// Variables that every agent gets if the gateway has them: enough to find programs, home
 /// directories, certificates and proxies.
@@ -108,26 +108,14 @@ pub struct Host {
     pub wrapper: Vec<String>,
     /// The working directory of agents that do not belong to a session.
     pub cwd: PathBuf,
-    /// Maximum duration of a turn, without the time in which people are asked.
-    pub query_timeout: Duration,
-    /// Maximum time without output while none of the agent's tools runs.
-    pub idle_timeout: Option<Duration>,
-    /// Time after which a question to people expires.
-    pub ask_timeout: Duration,
-    /// Time for which a long-lived agent is kept without a turn.
-    pub link_idle: Duration,
-    /// Maximum number of long-lived agents that are kept without a turn.
-    pub max_idle_links: usize,
-    /// Time between the steps of stopping an agent.
-    pub stop_grace: Duration,
+    /// The limits of their time.
+    pub limits: AgentLimits,
     /// Maximum number of tool uses in a turn, for agents that have no such limit of their own.
     pub max_turns: u32,
     /// Maximum number of calls of the host's tools.
     pub tool_limits: ToolLimits,
-    /// Maximum length of an output line in bytes. The rest of a longer line is dropped.
-    pub line_limit: usize,
-    /// Maximum output of a run in bytes.
-    pub output_limit: u64,
+    /// The limits of their output, in lines and as a whole.
+    pub resources: ResourceLimits,
 }
 
 impl Host {
@@ -187,6 +175,8 @@ impl Host {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -219,16 +209,17 @@ mod tests {
             reach_policy: None,
             wrapper: vec![],
             cwd: "/".into(),
-            query_timeout: Duration::ZERO,
-            idle_timeout: None,
-            ask_timeout: Duration::ZERO,
-            link_idle: Duration::ZERO,
-            max_idle_links: 0,
-            stop_grace: Duration::ZERO,
+            limits: AgentLimits {
+                query_timeout: Duration::ZERO,
+                idle_timeout: None,
+                ask_timeout: Duration::ZERO,
+                link_idle: Duration::ZERO,
+                links_warm: 0,
+                stop_grace: Duration::ZERO,
+            },
             max_turns: 1,
             tool_limits: ToolLimits::default(),
-            line_limit: 1,
-            output_limit: 1,
+            resources: ResourceLimits::default(),
         };
         let names: Vec<String> =
             host.environment(&descriptor).into_iter().map(|(name, _)| name).collect();

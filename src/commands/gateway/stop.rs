@@ -120,7 +120,7 @@ fn restarted(next: &LockOwner) -> u8 {
 
 /// Returns the time that turns have until the gateway ends.
 fn shutdown(config: &Config) -> Duration {
-    config.shutdown_grace + config.stop_grace * 2
+    config.shutdown_grace + config.agents.stop_grace * 2
 }
 
 /// The reason why the gateway was not stopped.

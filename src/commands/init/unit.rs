@@ -200,7 +200,7 @@ mod tests {
             .collect();
         assert_eq!(never, [exit::USAGE, exit::NO_PERMISSION, exit::CONFIG]);
         let defaults = Config::read(|_| None).unwrap();
-        let needed = (defaults.shutdown_grace + defaults.stop_grace * 2).as_secs() + 20;
+        let needed = (defaults.shutdown_grace + defaults.agents.stop_grace * 2).as_secs() + 20;
         assert!(value(&gateway, "TimeoutStopSec").parse::<u64>().unwrap() >= needed);
         assert!(
             value(&gateway, "RestartSec").parse::<u64>().unwrap() >= 30,

@@ -139,7 +139,7 @@ async fn upgrade(args: &UpgradeArgs, config: &Config) -> Result<(), UpgradeError
         return Ok(());
     };
     let (shutdown, held) = (
-        config.shutdown_grace + config.stop_grace * 2,
+        config.shutdown_grace + config.agents.stop_grace * 2,
         gateway.holder_keeps_agents.then_some(config.agent_hold),
     );
     if held.is_none() {

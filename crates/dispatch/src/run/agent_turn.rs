@@ -161,7 +161,7 @@ impl TurnRunner {
             failure: messages::failure_message(
                 &result.ending,
                 Some(&event.lane),
-                self.shared.deps.host.query_timeout,
+                self.shared.deps.host.limits.query_timeout,
                 result.transcript.retry(),
                 offer.is_some(),
                 &id,

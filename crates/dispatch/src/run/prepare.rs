@@ -49,7 +49,7 @@ impl TurnRunner {
         // The turn was stopped while the hook before it ran.
         let stopped = *stop.borrow();
         if let Some(reason) = stopped {
-            let timeout = self.shared.deps.host.query_timeout;
+            let timeout = self.shared.deps.host.limits.query_timeout;
             let failure = messages::failure_message(
                 &reason.into(),
                 Some(&event.lane),

@@ -342,7 +342,7 @@ impl Driver<'_> {
         }
         if stopping && self.may_stop() {
             self.cause = Some(Cause::Asked(StopReason::User));
-            self.phase = TurnPhase::Interrupted(Instant::now() + self.host.stop_grace);
+            self.phase = TurnPhase::Interrupted(Instant::now() + self.host.limits.stop_grace);
         }
     }
 
@@ -410,7 +410,7 @@ impl Driver<'_> {
     /// Takes the first step of stopping: the guest asks its agent to stop.
     fn stop(&mut self, cause: Cause) {
         self.cause = Some(cause);
-        self.phase = TurnPhase::Interrupted(Instant::now() + self.host.stop_grace);
+        self.phase = TurnPhase::Interrupted(Instant::now() + self.host.limits.stop_grace);
         self.slot.link.send(LinkRequest::Interrupt(self.slot.turn));
     }
 
@@ -419,7 +419,8 @@ impl Driver<'_> {
         if !self.is_one_shot() {
             tracing::warn!("the agent does not react to being interrupted; its link is given up");
         }
-        self.phase = TurnPhase::GivenUp(Instant::now() + self.host.stop_grace + CUSTODY_TIMEOUT);
+        self.phase =
+            TurnPhase::GivenUp(Instant::now() + self.host.limits.stop_grace + CUSTODY_TIMEOUT);
         self.slot.link.send(LinkRequest::GiveUp(self.slot.turn));
     }
 

@@ -452,7 +452,7 @@ impl Links {
             .map(|(key, kept)| (kept.link.idle_for_ms(), key.clone()))
             .collect();
         idle.sort_unstable_by_key(|(idle, _)| *idle);
-        for (_, key) in idle.into_iter().skip(self.0.host.max_idle_links) {
+        for (_, key) in idle.into_iter().skip(self.0.host.limits.links_warm) {
             if let Some(kept) = kept.remove(&key) {
                 kept.link.send(LinkRequest::Retire);
             }

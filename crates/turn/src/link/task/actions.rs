@@ -57,7 +57,7 @@ impl LinkTask {
                 }
                 // The sandbox bounds one call. These limits bound all calls together.
                 self.counters.calls += 1;
-                let limit = self.deps.host.output_limit;
+                let limit = self.deps.host.resources.output;
                 if self.counters.calls > CALLS {
                     self.fail(GuestFailure::CutOff(format!(
                         "it was called {CALLS} times in a row and never waited for anything"

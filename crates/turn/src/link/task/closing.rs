@@ -92,7 +92,7 @@ impl LinkTask {
             if self.closing.retired || self.recording.should_rotate() {
                 self.shut_down();
             } else {
-                self.closing.idle_until = Some(Instant::now() + self.deps.host.link_idle);
+                self.closing.idle_until = Some(Instant::now() + self.deps.host.limits.link_idle);
             }
         }
     }
@@ -146,7 +146,7 @@ impl LinkTask {
     fn terminate(&mut self) {
         self.state.close();
         self.closing.idle_until = None;
-        let grace = self.deps.host.stop_grace;
+        let grace = self.deps.host.limits.stop_grace;
         let stop = ProcessCommand::Stop { signal: Signal::Terminate, grace };
         if matches!(self.closing.step, ExitPhase::Terminated(_))
             || !self.processes.command_all(&stop)

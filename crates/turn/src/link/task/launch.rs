@@ -138,7 +138,7 @@ impl LinkTask {
             framing: declared.map(|known| known.framing).unwrap_or_default(),
             line_limit: self.line_limit(),
             // The link limits the output of a long-lived agent for each turn.
-            output_limit: if self.is_one_shot() { host.output_limit } else { u64::MAX },
+            output_limit: if self.is_one_shot() { host.resources.output } else { u64::MAX },
             reach,
         };
         Ok((launch, port))

@@ -399,7 +399,7 @@ impl LinkTask {
     fn query(&mut self, query: super::LinkQuery) {
         let super::LinkQuery { session, kind, reply_tx } = query;
         let query = self.replies.query(session, reply_tx);
-        self.closing.used(self.deps.host.link_idle);
+        self.closing.used(self.deps.host.limits.link_idle);
         self.input(Input::Command(HostCommand::Query(AgentQuery { query, session, kind })));
     }
 
@@ -423,7 +423,7 @@ impl LinkTask {
 
     /// Returns the maximum length of a line and of a response body, in bytes.
     fn line_limit(&self) -> usize {
-        let host = self.deps.host.line_limit;
+        let host = self.deps.host.resources.line;
         self.deps.backend.descriptor().line_limit.map_or(host, |limit| host.min(limit as usize))
     }
 

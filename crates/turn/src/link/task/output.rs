@@ -104,7 +104,7 @@ impl LinkTask {
         if bytes > 0 {
             self.state.set_output(true);
         }
-        if self.counters.output > self.deps.host.output_limit {
+        if self.counters.output > self.deps.host.resources.output {
             self.turns.report_all(|| LinkReport::OutputLimit);
         }
         // If several turns are open, only a turn's own events show that it makes progress.
