@@ -135,11 +135,10 @@ impl Connected {
             held.note_holder();
         }
         let webhooks = webhooks.serve(&dispatcher.intake);
-        let lost = workspace.state.lost.clone();
         let following = recovery::follow(
             (dispatcher.redelivery.clone(), dispatcher.backends.clone()),
             Arc::clone(&agents),
-            lost,
+            workspace.state.lost.clone(),
         );
         agents.follow_live();
         let rolling = rollouts::follow(dispatcher.rollouts.clone(), Arc::clone(&agents));

@@ -48,38 +48,7 @@ impl PreparedStart {
             Finding::ok("agent version", self.findings.version.as_deref().unwrap_or("unknown")),
         ];
         lines.push(survey::limits_in_force(&self.config.config_dir));
-        let (mut idle, mut profiles) = (Vec::new(), 0);
-        for name in
-            self.loaded.agents.names().into_iter().filter(|name| *name != self.config.agent_backend)
-        {
-            let Some(findings) = self.loaded.agents.findings(&name) else { continue };
-            if findings.faults.is_empty() {
-                let version = findings.version.as_deref().unwrap_or("unknown");
-                let state = format!("ready, agent version {version}");
-                lines.push(Finding::ok(format!("backend {name}"), state));
-            } else if findings.program.is_some() && !self.loaded.agents.is_profile(&name) {
-                let reasons = short_line(&findings.reasons(), MAX_REASONS_CHARS);
-                lines.push(Finding::ok(
-                    format!("backend {name}"),
-                    format!("not available: {reasons}"),
-                ));
-            } else if self.loaded.agents.is_profile(&name) {
-                profiles += 1;
-            } else {
-                idle.push(name);
-            }
-        }
-        let extensions =
-            self.loaded.policies.list().into_iter().chain(self.loaded.observers.list());
-        lines.extend(extensions.map(|extension| {
-            let (kind, about) = (extension.kind.word(), extension.descriptor);
-            let said = format!("version {}: {}", about.version, about.description);
-            Finding::ok(format!("{kind} {}", about.name), said)
-        }));
-        let idle: Vec<&str> = idle.iter().map(String::as_str).collect();
-        lines.extend(
-            survey::unusable(&idle, profiles).map(|says| Finding::ok("other backends", says)),
-        );
+        lines.extend(self.backends());
         let (heartbeats, jobs) =
             (self.workspace.heartbeats().await, self.workspace.cron_jobs().await);
         let placed = self.config.output_channel.is_some();
@@ -111,6 +80,43 @@ impl PreparedStart {
         let known: Vec<String> = left_out.iter().map(ToString::to_string).collect();
         warnings.retain(|warning| !known.contains(&warning.to_string()));
         Description { facts: lines, warnings, faults: left_out }
+    }
+
+    /// Describes the other backends, the policies and the observers.
+    fn backends(&self) -> Vec<Finding> {
+        let (mut lines, mut idle, mut profiles) = (Vec::new(), Vec::new(), 0);
+        for name in
+            self.loaded.agents.names().into_iter().filter(|name| *name != self.config.agent_backend)
+        {
+            let Some(findings) = self.loaded.agents.findings(&name) else { continue };
+            if findings.faults.is_empty() {
+                let version = findings.version.as_deref().unwrap_or("unknown");
+                let state = format!("ready, agent version {version}");
+                lines.push(Finding::ok(format!("backend {name}"), state));
+            } else if findings.program.is_some() && !self.loaded.agents.is_profile(&name) {
+                let reasons = short_line(&findings.reasons(), MAX_REASONS_CHARS);
+                lines.push(Finding::ok(
+                    format!("backend {name}"),
+                    format!("not available: {reasons}"),
+                ));
+            } else if self.loaded.agents.is_profile(&name) {
+                profiles += 1;
+            } else {
+                idle.push(name);
+            }
+        }
+        let extensions =
+            self.loaded.policies.list().into_iter().chain(self.loaded.observers.list());
+        lines.extend(extensions.map(|extension| {
+            let (kind, about) = (extension.kind.word(), extension.descriptor);
+            let said = format!("version {}: {}", about.version, about.description);
+            Finding::ok(format!("{kind} {}", about.name), said)
+        }));
+        let idle: Vec<&str> = idle.iter().map(String::as_str).collect();
+        lines.extend(
+            survey::unusable(&idle, profiles).map(|says| Finding::ok("other backends", says)),
+        );
+        lines
     }
 }
 

@@ -104,27 +104,8 @@ impl LoadedBackends {
         let agents = AgentRegistry::new(registry.clone(), examiner).await.map_err(refused)?;
         let detected =
             if config.agent_backend == AUTO { Some(auto::detect(&agents).await) } else { None };
-        let default = match &detected {
-            Some(auto::Detection { name: Some(name), .. }) => Ok(name.clone()),
-            // Without any backend, the way to get some is the next step.
-            Some(_) if agents.names().is_empty() => {
-                let refused =
-                    reports.iter().any(|report| matches!(report, LoadReport::Refused { .. }));
-                Err(StartRefusal::new(exit::CONFIG, vec![no_backend(config, &agents, refused)]))
-            }
-            Some(nothing) => Err(StartRefusal::new(exit::UNAVAILABLE, nothing.faults())),
-            None if agents.get(&config.agent_backend).is_some() => Ok(config.agent_backend.clone()),
-            None => {
-                let refused =
-                    reports.iter().any(|report| matches!(report, LoadReport::Refused { .. }));
-                let is_argument = config.agent_backend_source != "AGENT_BACKEND";
-                let code = match is_argument && !refused && !agents.names().is_empty() {
-                    true => exit::USAGE,
-                    false => exit::CONFIG,
-                };
-                Err(StartRefusal::new(code, vec![no_backend(config, &agents, refused)]))
-            }
-        };
+        let is_refused = reports.iter().any(|report| matches!(report, LoadReport::Refused { .. }));
+        let default = default_backend(config, &agents, detected.as_ref(), is_refused);
         if let Ok(name) = &default {
             agents.set_default(name);
         }
@@ -152,6 +133,36 @@ impl LoadedBackends {
     /// Describes the policies and observers in use.
     pub fn extensions(&self) -> Vec<ExtensionInfo> {
         self.policies.list().into_iter().chain(self.observers.list()).collect()
+    }
+}
+
+/// Returns the configured or detected backend. `is_refused` is whether the file of a component was
+/// refused.
+///
+/// # Errors
+/// Returns the reasons if no backend can be the default.
+fn default_backend(
+    config: &Config,
+    agents: &AgentRegistry,
+    detected: Option<&auto::Detection>,
+    is_refused: bool,
+) -> Result<String, StartRefusal> {
+    match detected {
+        Some(auto::Detection { name: Some(name), .. }) => Ok(name.clone()),
+        // Without any backend, the way to get some is the next step.
+        Some(_) if agents.names().is_empty() => {
+            Err(StartRefusal::new(exit::CONFIG, vec![no_backend(config, agents, is_refused)]))
+        }
+        Some(nothing) => Err(StartRefusal::new(exit::UNAVAILABLE, nothing.faults())),
+        None if agents.get(&config.agent_backend).is_some() => Ok(config.agent_backend.clone()),
+        None => {
+            let is_argument = config.agent_backend_source != "AGENT_BACKEND";
+            let code = match is_argument && !is_refused && !agents.names().is_empty() {
+                true => exit::USAGE,
+                false => exit::CONFIG,
+            };
+            Err(StartRefusal::new(code, vec![no_backend(config, agents, is_refused)]))
+        }
     }
 }
 

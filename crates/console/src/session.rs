@@ -59,15 +59,8 @@ pub async fn run(dispatcher: &Dispatcher, console: &Console) -> std::io::Result<
     let mut answers = session.shared.answers.subscribe();
     let mut questions = session.shared.questions.subscribe();
     let mut input = LineReader::start(&session.shared, names(dispatcher, &session.shared));
-    if session.shared.live {
-        session.shared.print_note(&format!(
-            "aetheel console · {} · /help for commands",
-            dispatcher.settings.backend_of(&Lane::Console).await
-        ));
-        session.shared.prompt();
-    }
-    let (submitted, failed) = waiting::submit(dispatcher, &session.shared);
-    (session.submitted, session.failed) = (submitted, failed);
+    session.greet().await;
+    (session.submitted, session.failed) = waiting::submit(dispatcher, &session.shared);
     let (mut open, mut leaving) = (true, false);
     // In a script, the line that waits for the previous answer.
     let mut held: Option<String> = None;
@@ -144,6 +137,15 @@ struct ConsoleSession<'a> {
 }
 
 impl ConsoleSession<'_> {
+    /// Prints the first line and the prompt at a terminal.
+    async fn greet(&self) {
+        if self.shared.live {
+            let backend = self.dispatcher.settings.backend_of(&Lane::Console).await;
+            self.shared.print_note(&format!("aetheel console · {backend} · /help for commands"));
+            self.shared.prompt();
+        }
+    }
+
     /// Handles Ctrl-C at a terminal: stops the answer, or ends the session the second time. Returns
     /// whether the session continues.
     fn interrupted(&self, leaving: &mut bool) -> bool {

@@ -71,52 +71,65 @@ pub(super) async fn examine(
             level => format!("only {level} backend files serve (BACKEND_TRUST)"),
         },
     );
-    for refused in listing.refused {
-        report.add(Finding { level: FindingLevel::Warning, ..refused });
+    for refused in &listing.refused {
+        report.add(Finding { level: FindingLevel::Warning, ..refused.clone() });
     }
-    let mut unused = Vec::new();
-    for row in &listing.backends {
-        let about = format!("backend {}", row.name);
-        let standing =
-            row.standing.as_ref().map(|standing| format!(" and {standing}")).unwrap_or_default();
-        let digest = row.digest.get(..12).unwrap_or(&row.digest);
-        let component = format!("{} {} ({digest}) is valid{standing}", row.component, row.version);
-        if let Some(choice) = row.selection() {
-            report.ok(about.as_str(), format!("serves from {choice}"));
-        }
-        let agent = match (&row.program_path, &row.agent_version) {
-            (Some(path), Some(version)) => format!("agent {version} at {}", path.display()),
-            (Some(path), None) => format!("agent at {}", path.display()),
-            (None, _) => "no agent of its own".to_owned(),
-        };
-        if row.available {
-            report.ok(about.as_str(), format!("{component}; {agent} can work"));
-        } else if row.default {
-            report.fault(
-                about.as_str(),
-                format!("{component}, but it is the default backend and cannot work"),
-                row.reasons.join("; "),
-            );
-        } else if row.program_path.is_some() && row.name == row.component {
-            let reasons = short_line(&row.reasons.join("; "), MAX_REASONS_CHARS);
-            report.ok(about.as_str(), format!("{component}; not in use here: {reasons}"));
-        } else {
-            unused.push(row);
-        }
-        // Warnings about unusable agents are left out.
-        for warning in row.warnings.iter().filter(|_| row.available) {
-            report.warning(
-                about.as_str(),
-                warning.to_string(),
-                "docs/backends.md describes the features of each backend",
-            );
-        }
-    }
+    let unused: Vec<&BackendRow> =
+        listing.backends.iter().filter(|row| !add_backend(report, row)).collect();
     unused_backends(report, &unused);
-    match listing.default {
+    add_default_backend(report, &listing);
+    listing.backends
+}
+
+/// Adds the lines about a backend. Returns `false` if it is not in use and only counted.
+fn add_backend(report: &mut DoctorReport, row: &BackendRow) -> bool {
+    let about = format!("backend {}", row.name);
+    let standing =
+        row.standing.as_ref().map(|standing| format!(" and {standing}")).unwrap_or_default();
+    let digest = row.digest.get(..12).unwrap_or(&row.digest);
+    let component = format!("{} {} ({digest}) is valid{standing}", row.component, row.version);
+    if let Some(choice) = row.selection() {
+        report.ok(about.as_str(), format!("serves from {choice}"));
+    }
+    let agent = match (&row.program_path, &row.agent_version) {
+        (Some(path), Some(version)) => format!("agent {version} at {}", path.display()),
+        (Some(path), None) => format!("agent at {}", path.display()),
+        (None, _) => "no agent of its own".to_owned(),
+    };
+    if row.available {
+        report.ok(about.as_str(), format!("{component}; {agent} can work"));
+    } else if row.default {
+        report.fault(
+            about.as_str(),
+            format!("{component}, but it is the default backend and cannot work"),
+            row.reasons.join("; "),
+        );
+    } else if row.program_path.is_some() && row.name == row.component {
+        let reasons = short_line(&row.reasons.join("; "), MAX_REASONS_CHARS);
+        report.ok(about.as_str(), format!("{component}; not in use here: {reasons}"));
+    } else {
+        return false;
+    }
+    // Warnings about unusable agents are left out.
+    for warning in row.warnings.iter().filter(|_| row.available) {
+        report.warning(
+            about.as_str(),
+            warning.to_string(),
+            "docs/backends.md describes the features of each backend",
+        );
+    }
+    true
+}
+
+/// Adds the lines about the default backend, and the warnings about the files of backends.
+fn add_default_backend(report: &mut DoctorReport, listing: &BackendListing) {
+    match &listing.default {
         Some(default) => report.ok(
             "default backend",
-            listing.detected.map_or(default.clone(), |why| format!("{default} (auto: {why})")),
+            listing
+                .detected
+                .as_ref()
+                .map_or(default.clone(), |why| format!("{default} (auto: {why})")),
         ),
         None => {
             let hint = "set AGENT_BACKEND to one of the backends above, or to `auto`";
@@ -130,7 +143,6 @@ pub(super) async fn examine(
         let hint = "docs/configuration.md describes the settings";
         report.warning("backends", warning.to_string(), hint);
     }
-    listing.backends
 }
 
 /// Adds one line about all backends that nobody uses and whose agents cannot work here.

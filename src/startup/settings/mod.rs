@@ -72,12 +72,12 @@ fn is_set(value: String) -> bool {
 
 /// Returns a redactor that hides the values of secret variables.
 pub fn redactor_of(variables: &HashMap<String, String>) -> Redactor {
-    let values: Vec<SecretString> = variables
-        .iter()
-        .filter(|(name, _)| is_secret_name(name))
-        .map(|(_, value)| value.clone().into())
-        .collect();
-    Redactor::new(&values)
+    Redactor::new(&secret_values(variables))
+}
+
+fn secret_values(variables: &HashMap<String, String>) -> Vec<SecretString> {
+    let secret = variables.iter().filter(|(name, _)| is_secret_name(name));
+    secret.map(|(_, value)| value.clone().into()).collect()
 }
 
 /// The settings of a command if there is no configuration folder.
@@ -87,6 +87,54 @@ pub enum WithoutSettings {
     Defaults,
     /// It uses the settings of a console, which keeps its state in the user's state folder.
     Console,
+}
+
+/// Returns the variables of all sources, and the env file that was read.
+fn collect_variables(
+    common: &Common,
+    found: &mut SourceValues,
+) -> (HashMap<String, String>, Option<PathBuf>) {
+    let mut variables = std::mem::take(&mut found.values);
+    for (name, value) in std::env::vars_os() {
+        if let (Ok(name), Ok(value)) = (name.into_string(), value.into_string()) {
+            variables.insert(name, value);
+        }
+    }
+    if common.env_file.is_some() {
+        return (variables, common.env_file.clone());
+    }
+    let env_file = config_folder(&variables).settings_file();
+    if let Some(path) = &env_file {
+        found.env_file(path);
+        for (name, value) in std::mem::take(&mut found.values) {
+            variables.entry(name).or_insert(value);
+        }
+    }
+    (variables, env_file)
+}
+
+/// Sets the backend that an argument names. Returns warnings about settings that are left out.
+fn name_backend(backend: &str, variables: &mut HashMap<String, String>) -> Vec<String> {
+    let configured = variables.insert("AGENT_BACKEND".to_owned(), backend.to_owned());
+    let configured = configured.as_deref().unwrap_or(AUTO);
+    if configured == backend {
+        return Vec::new();
+    }
+    // These settings belong to the configured backend. Another backend has other programs and
+    // models.
+    let dropped = ["BACKEND_CLI_PATH", "BACKEND_MODEL"].into_iter();
+    let dropped = dropped.filter(|name| variables.remove(*name).is_some_and(is_set));
+    let warning =
+        |name| format!("{name} is left out: it is meant for `{configured}`, not for `{backend}`");
+    dropped.map(warning).collect()
+}
+
+/// Returns the parts of variables that are secrets by themselves, such as the password in a URL.
+fn parts_of_secrets(config: &Config, variables: &HashMap<String, String>) -> Vec<SecretString> {
+    let url = variables.get("CLUSTER_URL");
+    let password = url.and_then(|url| cluster::password_of_url(url));
+    let parts = url.cloned().into_iter().chain(password).map(SecretString::from);
+    parts.chain(config.registry_key.iter().map(|key| key.password.clone())).collect()
 }
 
 /// Reads the settings. The environment takes precedence over the file descriptor, the descriptor
@@ -104,22 +152,7 @@ pub fn read(
         sources::credentials().as_deref(),
         common.secrets_fd,
     );
-    let mut variables = std::mem::take(&mut found.values);
-    for (name, value) in std::env::vars_os() {
-        if let (Ok(name), Ok(value)) = (name.into_string(), value.into_string()) {
-            variables.insert(name, value);
-        }
-    }
-    let mut env_file = common.env_file.clone();
-    if env_file.is_none() {
-        env_file = config_folder(&variables).settings_file();
-        if let Some(path) = &env_file {
-            found.env_file(path);
-            for (name, value) in std::mem::take(&mut found.values) {
-                variables.entry(name).or_insert(value);
-            }
-        }
-    }
+    let (mut variables, env_file) = collect_variables(common, &mut found);
     let mut folder = config_folder(&variables);
     let mut copied_backends = None;
     let is_unconfigured = env_file.is_none() && folder.reason == FolderReason::Nothing;
@@ -134,18 +167,7 @@ pub fn read(
     }
     let asked = backend.is_some();
     if let Some(backend) = backend {
-        let configured = variables.insert("AGENT_BACKEND".to_owned(), backend.clone());
-        let configured = configured.as_deref().unwrap_or(AUTO);
-        if configured != backend {
-            // These settings belong to the configured backend. Another backend has other programs
-            // and models.
-            let dropped = ["BACKEND_CLI_PATH", "BACKEND_MODEL"]
-                .into_iter()
-                .filter(|name| variables.remove(*name).is_some_and(is_set));
-            found.warnings.extend(dropped.map(|name| {
-                format!("{name} is left out: it is meant for `{configured}`, not for `{backend}`")
-            }));
-        }
+        found.warnings.extend(name_backend(&backend, &mut variables));
     }
     let (mut config, more) = Config::read_all(|name| variables.get(name).cloned());
     config.config_dir.clone_from(&folder.path);
@@ -160,11 +182,7 @@ pub fn read(
         faults.push(invalid(fault.to_string()));
         "info".clone_into(&mut config.log_level);
     }
-    let mut secrets: Vec<SecretString> = variables
-        .iter()
-        .filter(|(name, _)| is_secret_name(name))
-        .map(|(_, value)| value.clone().into())
-        .collect();
+    let mut secrets = secret_values(&variables);
     let repaired = if repairs && !found.is_unreadable { file_modes::repair(&config) } else { None };
     let (webhook_secrets, more) = webhooks::take_secrets(&config, &mut variables);
     faults.extend(more);
@@ -173,20 +191,11 @@ pub fn read(
         .partition(|finding| finding.level == FindingLevel::LeftOut);
     faults.extend(refused);
     secrets.extend(webhooks::redacted_forms(&webhook_secrets));
-    if let Some(url) = variables.get("CLUSTER_URL") {
-        secrets.extend(
-            [Some(url.clone()), cluster::password_of_url(url)]
-                .into_iter()
-                .flatten()
-                .map(SecretString::from),
-        );
-    }
+    secrets.extend(parts_of_secrets(&config, &variables));
     match traces::secrets(&config.traces) {
         Ok(more) => secrets.extend(more),
         Err(more) => faults.extend(more),
     }
-    // The password alone is a secret too.
-    secrets.extend(config.registry_key.iter().map(|key| key.password.clone()));
     let redactor = Redactor::new(&secrets);
     for ours in ["DISCORD_BOT_TOKEN", "CLUSTER_URL", "REGISTRY_KEY", "OTEL_EXPORTER_OTLP_HEADERS"] {
         variables.remove(ours);
