@@ -34,15 +34,15 @@ pub enum TransferCommand {
 pub struct DrainArgs {
     /// Settings shared by all commands.
     #[command(flatten)]
-    common: Common,
+    pub common: Common,
     /// Name of the machine, as `aetheel nodes` shows it
-    node: String,
+    pub node: String,
     /// Let the machine have channels again
     #[arg(long)]
-    undo: bool,
+    pub undo: bool,
     /// Do not wait until all channels are moved
     #[arg(long, conflicts_with = "undo")]
-    no_wait: bool,
+    pub no_wait: bool,
 }
 
 impl ClusterCommand {
