@@ -9,14 +9,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
-use super::Reach;
+use super::{Reach, io_error, os_text};
 use aetheel_model::agent::descriptor::Framing;
 use aetheel_model::agent::{Exit, Pipe, Signal};
 
 /// A checked request to start a process. The host decided everything in it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Launch {
     /// The id of the run, for logs. It is also the end of the mark that all processes of the run
     /// have in their environment (`AETHEEL_RUN`). Must be unique if the launcher's processes
@@ -25,12 +26,15 @@ pub struct Launch {
     /// The guest's key of the process, which is unique within the run.
     pub proc: u32,
     /// An absolute path, or a name to look up in `PATH`.
+    #[serde(with = "os_text")]
     pub program: PathBuf,
     /// The arguments, without the program itself.
+    #[serde(with = "os_text::list")]
     pub arguments: Vec<OsString>,
     /// The complete environment. Nothing is inherited.
     pub environment: Vec<(String, String)>,
     /// The working directory, which must exist.
+    #[serde(with = "os_text")]
     pub cwd: PathBuf,
     /// Data that is written to stdin immediately.
     pub stdin: Vec<u8>,
@@ -48,7 +52,7 @@ pub struct Launch {
 }
 
 /// One line of output.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputLine {
     /// The pipe that the line came from.
     pub pipe: Pipe,
@@ -75,7 +79,7 @@ pub enum ProcessEvent {
 }
 
 /// A command to a process.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProcessCommand {
     /// Writes data to stdin.
     Write(Vec<u8>),
@@ -109,7 +113,7 @@ pub struct AgentProcess {
 }
 
 /// A run whose processes outlived the gateway process that started them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Survivor {
     /// The id of the run ([`Launch::run`]).
     pub run: String,
@@ -124,7 +128,7 @@ pub struct Survivor {
 }
 
 /// A process that outlived the gateway. It may have ended since.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SurvivingProcess {
     /// The key of the process ([`Launch::proc`]).
     pub proc: u32,
@@ -135,24 +139,26 @@ pub struct SurvivingProcess {
 }
 
 /// The reason why a process did not start.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum LaunchError {
     /// The program does not exist.
     #[error("program not found: {}", .0.display())]
-    NotFound(PathBuf),
+    NotFound(#[serde(with = "os_text")] PathBuf),
     /// The working directory does not exist.
     #[error("working directory not found: {}", .0.display())]
-    NoDirectory(PathBuf),
+    NoDirectory(#[serde(with = "os_text")] PathBuf),
     /// The holder that should have started the process is lost, with all processes that it held.
     #[error("the process that holds agents ended before {} was started", .0.display())]
-    HolderLost(PathBuf),
+    HolderLost(#[serde(with = "os_text")] PathBuf),
     /// Any other error of the system.
     #[error("cannot start {}", program.display())]
     Start {
         /// The program that could not be started.
+        #[serde(with = "os_text")]
         program: PathBuf,
         /// The system's error.
         #[source]
+        #[serde(with = "io_error")]
         source: std::io::Error,
     },
 }

@@ -8,6 +8,9 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use serde::{Deserialize, Serialize};
+
+use super::os_text;
 use aetheel_model::agent::Descriptor;
 use aetheel_model::agent::descriptor::{StateAccess, StatePath};
 
@@ -19,21 +22,27 @@ const CERTIFICATE_VARIABLES: [&str; 3] = ["SSL_CERT_FILE", "SSL_CERT_DIR", "NODE
 const CERTIFICATES: &str = "_CA_CERT";
 
 /// The files that one process may access, in addition to the system's own folders and its program.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reach {
     /// Further programs that the process starts, as paths or names to look up. Their installations
     /// can be read.
+    #[serde(with = "os_text::list")]
     pub programs: Vec<PathBuf>,
     /// Paths that can be read and executed, with everything below them.
+    #[serde(with = "os_text::list")]
     pub read: Vec<PathBuf>,
     /// Paths that can be read, executed and changed, with everything below them.
+    #[serde(with = "os_text::list")]
     pub write: Vec<PathBuf>,
     /// Paths that can be neither read nor written, even if a path above them can.
+    #[serde(with = "os_text::list")]
     pub hidden: Vec<PathBuf>,
     /// Paths that cannot be written, even if a path above them can.
+    #[serde(with = "os_text::list")]
     pub read_only: Vec<PathBuf>,
     /// Folders in which agents work. A link in one of them is not followed, because an agent could
     /// have made it.
+    #[serde(with = "os_text::list")]
     pub agent_folders: Vec<PathBuf>,
     /// Whether the agent confines its own commands by mounts, which some sandboxes do not allow.
     pub own_sandbox: bool,

@@ -2,6 +2,7 @@
 //! the next one.
 
 mod clients;
+mod previous;
 
 use std::ffi::OsString;
 use std::fs;

@@ -31,7 +31,7 @@ impl BoundLauncher {
             return Err(LaunchError::Start { program, source: io::Error::other(why.clone()) });
         }
         self.connection.request_process(request).await.map_err(|error| match error {
-            RequestError::Failed(failure) => failure.into(),
+            RequestError::Failed(failure) => failure,
             RequestError::HolderLost => LaunchError::HolderLost(program),
         })
     }
@@ -40,8 +40,8 @@ impl BoundLauncher {
 #[async_trait]
 impl Launcher for BoundLauncher {
     async fn launch(&self, launch: Launch) -> Result<AgentProcess, LaunchError> {
-        let (program, sandbox) = (launch.program.clone(), (&self.sandbox).into());
-        let launch = Box::new(launch.into());
+        let (program, sandbox) = (launch.program.clone(), self.sandbox.clone());
+        let launch = Box::new(launch);
         self.request_process(program, |stream| HolderRequest::Launch { stream, launch, sandbox })
             .await
     }

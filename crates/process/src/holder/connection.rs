@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::io::{AsyncWriteExt as _, BufReader};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
-use tokio::net::unix::OwnedReadHalf;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -19,13 +19,12 @@ use tokio_util::task::TaskTracker;
 
 use super::outbox::Outbox;
 use super::protocol::{
-    HandshakeRefusal, Hello, HolderAnswer, HolderRequest, MAX_FRAME_BYTES, MAX_HELLO_BYTES,
-    PROTOCOL_VERSION, read_frame,
+    FrameReader, HandshakeRefusal, Hello, HolderAnswer, HolderRequest, MAX_FRAME_BYTES,
+    MAX_HELLO_BYTES, Started, Version, read_hello_answer, read_message,
 };
 use super::socket::{self, HolderError};
-use super::wire::{Started, WireLaunchError, WireRun};
 use aetheel_model::agent::Exit;
-use aetheel_turn::{AgentProcess, ProcessCommand, ProcessEvent};
+use aetheel_turn::{AgentProcess, LaunchError, ProcessCommand, ProcessEvent, Survivor};
 
 /// How long a holder may take to send its hello. It may be killing leftover processes.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(15);
@@ -33,8 +32,6 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(15);
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Events that are buffered for a slow reader: more than a holder sends before they are recorded.
 const EVENT_CAPACITY: usize = 2048;
-/// Bytes of the read buffer.
-const READ_BUFFER_BYTES: usize = 64 << 10;
 /// The stderr of a process whose holder was lost.
 const GONE: &str = "the process that holds agents is gone";
 
@@ -43,6 +40,7 @@ const GONE: &str = "the process that holds agents is gone";
 pub(super) struct HolderConnection {
     /// The holder's hello.
     pub(super) hello: Hello,
+    version: Version,
     outbox: Outbox,
     routes: Mutex<ProcessRoutes>,
     streams: AtomicU64,
@@ -58,7 +56,7 @@ pub(super) struct HolderConnection {
 #[derive(Debug, Default)]
 struct ProcessRoutes {
     processes: HashMap<u64, ProcessRoute>,
-    pending_survivors: VecDeque<oneshot::Sender<Vec<WireRun>>>,
+    pending_survivors: VecDeque<oneshot::Sender<Vec<Survivor>>>,
     /// Whether the holder has ended.
     holder_lost: bool,
 }
@@ -67,7 +65,7 @@ struct ProcessRoutes {
 #[derive(Debug)]
 struct ProcessRoute {
     events: mpsc::Sender<ProcessEvent>,
-    started: Option<oneshot::Sender<Result<Started, WireLaunchError>>>,
+    started: Option<oneshot::Sender<Result<Started, LaunchError>>>,
     ended: CancellationToken,
 }
 
@@ -75,7 +73,7 @@ struct ProcessRoute {
 #[derive(Debug)]
 pub(super) enum RequestError {
     /// The holder reported an error.
-    Failed(WireLaunchError),
+    Failed(LaunchError),
     /// The holder has ended.
     HolderLost,
 }
@@ -92,28 +90,29 @@ impl HolderConnection {
         };
         // Read after connecting, because the holder writes the key before it listens.
         let key = socket::read_key(folder).map_err(silent)?;
-        let (hello, reader, mut writer) =
+        let (hello, frames, mut writer) =
             match timeout(HELLO_TIMEOUT, shake_hands(stream, key)).await {
                 Ok(greeted) => greeted.map_err(silent)?,
                 Err(error) => return Err(silent(error.into())),
             };
         let hello = match hello {
-            Ok(hello) if hello.protocol == PROTOCOL_VERSION => hello,
-            Ok(hello) => {
-                return Err(ConnectError::Other(HolderError::Refused(format!(
-                    "the holder has version {}, whose protocol differs from version {}; stop it when its agents are done, and start it again",
-                    hello.program,
-                    env!("CARGO_PKG_VERSION")
-                ))));
-            }
+            Ok(hello) => hello,
             Err(HandshakeRefusal { busy: true, why }) => return Err(ConnectError::Busy(why)),
             Err(HandshakeRefusal { why, .. }) => {
                 return Err(ConnectError::Other(HolderError::Refused(why)));
             }
         };
+        let Some(version) = hello.version() else {
+            return Err(ConnectError::Other(HolderError::Refused(format!(
+                "the holder has version {}, whose protocol differs from version {}; stop it when its agents are done, and start it again",
+                hello.program,
+                env!("CARGO_PKG_VERSION")
+            ))));
+        };
         let connection = Arc::new(Self {
             hello,
-            outbox: Outbox::default(),
+            version,
+            outbox: Outbox::new(version),
             routes: Mutex::default(),
             streams: AtomicU64::new(1),
             leaving: CancellationToken::new(),
@@ -122,7 +121,7 @@ impl HolderConnection {
             written: CancellationToken::new(),
         });
         let (reader_side, writer_side) = (Arc::clone(&connection), Arc::clone(&connection));
-        tokio::spawn(async move { reader_side.read_answers(reader).await });
+        tokio::spawn(async move { reader_side.read_answers(frames).await });
         tokio::spawn(async move {
             if let Err(error) = writer_side.outbox.write_to(&mut writer).await {
                 tracing::debug!(%error, "cannot write to the holder");
@@ -144,11 +143,11 @@ impl HolderConnection {
 
     /// Sends a request that has no answer.
     pub(super) fn send(&self, request: &HolderRequest) {
-        self.outbox.push(|out| request.encode(out));
+        self.outbox.push(request);
     }
 
     /// Returns the runs without a reader, or an empty list if the holder has ended.
-    pub(super) async fn survivors(&self) -> Vec<WireRun> {
+    pub(super) async fn survivors(&self) -> Vec<Survivor> {
         let (sender, answer) = oneshot::channel();
         {
             let mut routes = self.routes.lock();
@@ -220,11 +219,11 @@ impl HolderConnection {
         self.send(&HolderRequest::Abandon { stream });
     }
 
-    async fn read_answers(&self, mut reader: BufReader<OwnedReadHalf>) {
-        let mut body = Vec::new();
+    async fn read_answers(&self, mut frames: FrameReader<OwnedReadHalf>) {
+        frames.set_limit(MAX_FRAME_BYTES);
         let ended = loop {
-            match read_frame(&mut reader, &mut body, MAX_FRAME_BYTES).await {
-                Ok(Some(kind)) => match HolderAnswer::decode(kind, &body) {
+            match frames.next().await {
+                Ok(Some(message)) => match read_message(&message, self.version) {
                     Ok(answer) => self.handle_answer(answer),
                     Err(error) => break Err(error),
                 },
@@ -256,7 +255,7 @@ impl HolderConnection {
             HolderAnswer::Lines { stream, lines } if !lines.is_empty() => {
                 self.deliver(stream, ProcessEvent::Lines(lines));
             }
-            HolderAnswer::Lines { .. } | HolderAnswer::Hello(_) | HolderAnswer::Refused(_) => {}
+            HolderAnswer::Lines { .. } => {}
             HolderAnswer::OutputLimit { stream } => self.deliver(stream, ProcessEvent::OutputLimit),
             HolderAnswer::Exited { stream, how, stderr_tail } => {
                 self.deliver(stream, ProcessEvent::Exited { how, stderr_tail });
@@ -316,22 +315,14 @@ impl From<ConnectError> for HolderError {
     }
 }
 
-type Handshake =
-    (Result<Hello, HandshakeRefusal>, BufReader<OwnedReadHalf>, tokio::net::unix::OwnedWriteHalf);
+type Handshake = (Result<Hello, HandshakeRefusal>, FrameReader<OwnedReadHalf>, OwnedWriteHalf);
 
 async fn shake_hands(stream: UnixStream, key: String) -> io::Result<Handshake> {
     let (reader, mut writer) = stream.into_split();
-    let mut reader = BufReader::with_capacity(READ_BUFFER_BYTES, reader);
-    let (mut out, mut body) = (Vec::new(), Vec::new());
-    HolderRequest::Hello(Hello::gateway(key)).encode(&mut out);
-    writer.write_all(&out).await?;
-    let kind = read_frame(&mut reader, &mut body, MAX_HELLO_BYTES).await?;
-    let kind = kind.ok_or(io::ErrorKind::UnexpectedEof)?;
-    match HolderAnswer::decode(kind, &body)? {
-        HolderAnswer::Hello(hello) => Ok((Ok(hello), reader, writer)),
-        HolderAnswer::Refused(refusal) => Ok((Err(refusal), reader, writer)),
-        _ => Err(io::Error::other("it does not use the holder's protocol")),
-    }
+    let mut frames = FrameReader::new(reader, MAX_HELLO_BYTES);
+    writer.write_all(&Hello::gateway(key).frame()).await?;
+    let message = frames.next().await?.ok_or(io::ErrorKind::UnexpectedEof)?;
+    Ok((read_hello_answer(&message)?, frames, writer))
 }
 
 /// A request for a process. Abandons the process if it is dropped before the answer.

@@ -10,9 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::outbox::Outbox;
 use super::output_buffer::{BufferedEvent, OutputBuffer};
-use super::protocol::{HolderAnswer, encode_lines};
+use super::protocol::{HolderAnswer, Started};
 use super::spool::HoldLimits;
-use super::wire::Started;
 use crate::Custody;
 use aetheel_model::agent::Signal;
 use aetheel_turn::{
@@ -148,7 +147,7 @@ impl HeldProcess {
         state.pid = pid;
         if let Some(OutputListener { stream, outbox }) = &state.listener {
             let started = Started { pid, commands: 0 };
-            outbox.push(|out| HolderAnswer::Started { stream: *stream, started }.encode(out));
+            outbox.push(&HolderAnswer::Started { stream: *stream, started });
         }
     }
 
@@ -221,7 +220,7 @@ impl HeldProcess {
         })?;
         let started = Started { pid: state.pid, commands: state.commands };
         let stream = listener.stream;
-        listener.outbox.push(|out| HolderAnswer::Started { stream, started }.encode(out));
+        listener.outbox.push(&HolderAnswer::Started { stream, started });
         state.listener = Some(listener);
         state.send_output();
         drop(state);
@@ -269,7 +268,7 @@ impl HeldProcess {
     /// Sends an answer other than output to the listener.
     pub(super) fn notify_listener(&self, answer: impl FnOnce(u64) -> HolderAnswer) {
         if let Some(OutputListener { stream, outbox }) = &self.state.lock().listener {
-            outbox.push(|out| answer(*stream).encode(out));
+            outbox.push(&answer(*stream));
         }
     }
 }
@@ -285,14 +284,14 @@ impl HeldProcessState {
     fn send_output(&mut self) {
         let Some(OutputListener { stream, outbox }) = &self.listener else { return };
         let stream = *stream;
-        while let Some(next) = self.output.next() {
-            outbox.push(|out| match next {
-                BufferedEvent::Lines(lines) => encode_lines(out, stream, &lines),
-                BufferedEvent::OutputLimit => HolderAnswer::OutputLimit { stream }.encode(out),
+        while let Some(next) = self.output.next(stream) {
+            match next {
+                BufferedEvent::Lines(message) => outbox.push_lines(&message),
+                BufferedEvent::OutputLimit => outbox.push(&HolderAnswer::OutputLimit { stream }),
                 BufferedEvent::Exited(how, stderr_tail) => {
-                    HolderAnswer::Exited { stream, how, stderr_tail }.encode(out);
+                    outbox.push(&HolderAnswer::Exited { stream, how, stderr_tail });
                 }
-            });
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::held_process::HeldProcess;
-use super::wire::WireRun;
+use aetheel_turn::{SurvivingProcess, Survivor};
 
 /// The runs and the connected gateway of a holder.
 #[derive(Debug, Default)]
@@ -109,19 +109,19 @@ impl HeldRuns {
     }
 
     /// Returns the runs that have processes without a listener.
-    pub(super) fn survivors(&mut self) -> Vec<WireRun> {
+    pub(super) fn survivors(&mut self) -> Vec<Survivor> {
         let asking = self.gateway_count;
         self.runs.iter_mut().filter_map(|(name, run)| run.reclaim(name, asking)).collect()
     }
 }
 
 impl HeldRun {
-    fn reclaim(&mut self, name: &str, asking: u64) -> Option<WireRun> {
+    fn reclaim(&mut self, name: &str, asking: u64) -> Option<Survivor> {
         let unheard = self.processes.iter().filter(|(_, held)| held.has_no_listener());
         let processes: Vec<_> = unheard
             .map(|(proc, held)| {
                 let (commands, recorded) = held.counts();
-                (*proc, commands, recorded)
+                SurvivingProcess { proc: *proc, commands, recorded }
             })
             .collect();
         if processes.is_empty() {
@@ -131,10 +131,10 @@ impl HeldRun {
             self.last_adopter = asking;
             self.adoptions += 1;
         }
-        Some(WireRun {
+        Some(Survivor {
             run: name.to_owned(),
             keepsake: self.keepsake.clone(),
-            asked: self.adoptions,
+            attach_count: self.adoptions,
             processes,
         })
     }

@@ -320,7 +320,7 @@ impl Launcher for HeldLauncher {
     }
 
     async fn survivors(&self) -> Vec<Survivor> {
-        self.connection().survivors().await.into_iter().map(Survivor::from).collect()
+        self.connection().survivors().await
     }
 
     async fn adopt(&self, run: &str, proc: u32, lines: u64) -> Result<AgentProcess, LaunchError> {

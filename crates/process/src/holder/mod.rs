@@ -28,7 +28,6 @@ mod session;
 mod socket;
 mod spool;
 mod start;
-mod wire;
 
 pub use hold_options::HoldOptions;
 pub use launcher::{HeldLauncher, HolderStart};

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 
-use super::protocol::{encode_line, lines_between};
+use super::protocol::{encode_line, lines_between, lines_message};
 use super::spool::{HoldLimits, Spool};
 use aetheel_model::agent::Exit;
 use aetheel_turn::{OutputLine, ProcessEvent};
@@ -65,7 +65,7 @@ enum SegmentStorage {
 /// An event to send to the gateway.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum BufferedEvent {
-    /// Lines, encoded.
+    /// A message with lines, encoded.
     Lines(Vec<u8>),
     OutputLimit,
     Exited(Exit, String),
@@ -112,7 +112,7 @@ impl OutputBuffer {
     }
 
     fn push_lines(&mut self, lines: &[OutputLine], connected: bool) {
-        let mut bytes = Vec::with_capacity(lines.iter().map(|line| line.text.len() + 5).sum());
+        let mut bytes = Vec::with_capacity(lines.iter().map(|line| line.text.len() + 7).sum());
         lines.iter().for_each(|line| encode_line(&mut bytes, line));
         let (count, length) = (lines.len() as u64, bytes.len());
         self.total += count;
@@ -166,9 +166,9 @@ impl OutputBuffer {
 
     /// Returns the next event that may be sent. Lines wait while the window of unrecorded lines is
     /// full.
-    pub(super) fn next(&mut self) -> Option<BufferedEvent> {
+    pub(super) fn next(&mut self, stream: u64) -> Option<BufferedEvent> {
         if self.sent < self.total {
-            return self.next_lines().unwrap_or_else(|error| {
+            return self.next_lines(stream).unwrap_or_else(|error| {
                 tracing::error!(%error, "cannot read an agent's output back; its process counts as lost");
                 self.discard();
                 self.end = Some((Exit::Unknown, format!("its output is lost: {error}")));
@@ -185,7 +185,7 @@ impl OutputBuffer {
         Some(BufferedEvent::Exited(*how, tail.clone()))
     }
 
-    fn next_lines(&mut self) -> io::Result<Option<BufferedEvent>> {
+    fn next_lines(&mut self, stream: u64) -> io::Result<Option<BufferedEvent>> {
         let room = self.limits.window_lines.saturating_sub(self.sent - self.recorded);
         if room == 0 || self.bytes_sent >= self.limits.window_bytes {
             return Ok(None);
@@ -202,17 +202,15 @@ impl OutputBuffer {
                 &read
             }
         };
-        let lines = if count == piece.count {
-            bytes.clone()
-        } else {
-            lines_between(bytes, skipped, count).to_vec()
-        };
+        let is_whole = count == piece.count;
+        let lines = if is_whole { bytes } else { lines_between(bytes, skipped, count) };
+        let message = lines_message(stream, count, lines);
         self.sent += count;
         if self.sent == piece.first + piece.count {
             piece.sent = true;
             self.bytes_sent += piece.length;
         }
-        Ok(Some(BufferedEvent::Lines(lines)))
+        Ok(Some(BufferedEvent::Lines(message)))
     }
 
     /// Drops lines that the gateway has recorded. Returns `true` if the exit is recorded too.

@@ -19,7 +19,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Returns the sandbox of a holder if it differs from this one. A holder of an earlier version uses
 /// the sandbox that each request names.
 pub(super) fn other_sandbox(connection: &HolderConnection, sandbox: &Sandbox) -> Option<Sandbox> {
-    let holder = Sandbox::from(connection.hello.sandbox.clone()?);
+    let holder = connection.hello.sandbox.clone()?;
     (holder.setting() != sandbox.setting()).then_some(holder)
 }
 

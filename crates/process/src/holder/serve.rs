@@ -19,7 +19,6 @@ use super::hold_options::HoldOptions;
 use super::holder_name;
 use super::protocol::HolderAnswer;
 use super::socket::{HolderError, HolderSocket};
-use super::wire::WireLaunchError;
 use crate::Custody;
 use crate::tool_relay::ToolRelay;
 use aetheel_runtime::lease::Lease;
@@ -237,10 +236,7 @@ impl Holder {
         waiting: super::held_process::QueuedCommands,
     ) {
         if let Err(error) = held.run(&self.custody, launch, waiting).await {
-            held.notify_listener(|stream| HolderAnswer::Failed {
-                stream,
-                failure: WireLaunchError::from(&error),
-            });
+            held.notify_listener(|stream| HolderAnswer::Failed { stream, failure: error });
             self.runs.lock().remove(held);
         }
         self.changed.notify_one();

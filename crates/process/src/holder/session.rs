@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::io::BufReader;
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 use tokio::time::timeout;
@@ -16,18 +16,15 @@ use super::client::RefusedClient;
 use super::held_process::{AdoptError, HeldProcess, OutputListener};
 use super::outbox::Outbox;
 use super::protocol::{
-    HandshakeRefusal, Hello, HolderAnswer, HolderRequest, MAX_FRAME_BYTES, MAX_HELLO_BYTES,
-    PROTOCOL_VERSION, read_frame,
+    FrameReader, HandshakeRefusal, Hello, HolderAnswer, HolderRequest, MAX_FRAME_BYTES,
+    MAX_HELLO_BYTES, Version, read_message,
 };
 use super::serve::Holder;
-use super::wire::WireLaunchError;
 use crate::Sandbox;
 use aetheel_turn::{Launch, LaunchError};
 
 /// How long a gateway may take to send its hello after it has connected.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
-/// Bytes of the read buffer.
-const READ_BUFFER_BYTES: usize = 64 << 10;
 
 impl Holder {
     /// Serves one gateway until it disconnects.
@@ -37,35 +34,32 @@ impl Holder {
         client: Result<(), RefusedClient>,
     ) -> io::Result<()> {
         let (reader, mut writer) = stream.into_split();
-        let mut reader = BufReader::with_capacity(READ_BUFFER_BYTES, reader);
-        let outbox = Arc::new(Outbox::default());
-        let greeting = self.shake_hands(&mut reader, &outbox, client);
-        let visit = match timeout(HELLO_TIMEOUT, greeting).await {
-            Ok(Ok(Some(visit))) => Some(visit),
+        let mut frames = FrameReader::new(reader, MAX_HELLO_BYTES);
+        let greeting = self.shake_hands(&mut frames, client);
+        let mut session = match timeout(HELLO_TIMEOUT, greeting).await {
+            Ok(Ok(Some(session))) => session,
             Ok(Ok(None)) | Err(_) => return Ok(()),
             Ok(Err(refusal)) => {
-                outbox.push(|out| HolderAnswer::Refused(refusal).encode(out));
-                outbox.close();
-                None
+                // Fails if the gateway has disconnected.
+                let _ = writer.write_all(&refusal.frame()).await;
+                return Ok(());
             }
         };
-        if visit.is_some() {
-            let hello = Hello::holder(
-                self.custody.scratch(),
-                self.custody.sandbox(),
-                self.options.leave_when_empty,
-                self.relay.as_ref().map(|relay| relay.port),
-            );
-            outbox.push(|out| HolderAnswer::Hello(hello).encode(out));
+        let hello = Hello::holder(
+            session.version,
+            self.custody.scratch(),
+            self.custody.sandbox(),
+            self.options.leave_when_empty,
+            self.relay.as_ref().map(|relay| relay.port),
+        );
+        if writer.write_all(&hello.frame()).await.is_err() {
+            return Ok(());
         }
-        let listening = async {
-            let Some(mut visit) = visit else { return std::future::pending().await };
-            visit.read_requests(&mut reader).await
-        };
+        let outbox = Arc::clone(&session.outbox);
         let mut writing = std::pin::pin!(outbox.write_to(&mut writer));
         tokio::select! {
-            read = listening => return read,
-            // The gateway has disconnected or was refused.
+            read = async move { session.read_requests(frames).await } => return read,
+            // The gateway has disconnected.
             _ = &mut writing => return Ok(()),
             () = self.closing.cancelled() => outbox.close(),
         }
@@ -77,26 +71,19 @@ impl Holder {
     /// Reads the hello of a gateway and admits it. Returns `None` if it disconnects first.
     async fn shake_hands(
         self: &Arc<Self>,
-        reader: &mut BufReader<OwnedReadHalf>,
-        outbox: &Arc<Outbox>,
+        frames: &mut FrameReader<OwnedReadHalf>,
         client: Result<(), RefusedClient>,
     ) -> Result<Option<GatewaySession>, HandshakeRefusal> {
         let refused = |busy, why: String| Err(HandshakeRefusal { busy, why });
-        let mut body = Vec::new();
-        let Ok(Some(kind)) = read_frame(reader, &mut body, MAX_HELLO_BYTES).await else {
-            return Ok(None);
-        };
+        let Ok(Some(message)) = frames.next().await else { return Ok(None) };
         if let Err(refusal) = client {
             self.log_refusal(&refusal);
             return refused(false, refusal.to_string());
         }
-        let hello = match HolderRequest::decode(kind, &body) {
-            Ok(HolderRequest::Hello(hello)) => hello,
-            _ => {
-                return refused(false, "the client does not use the holder's protocol".to_owned());
-            }
+        let Ok(hello) = Hello::read(&message) else {
+            return refused(false, "the client does not use the holder's protocol".to_owned());
         };
-        if hello.protocol != PROTOCOL_VERSION {
+        let Some(version) = hello.version() else {
             return refused(
                 false,
                 format!(
@@ -105,7 +92,7 @@ impl Holder {
                     hello.program
                 ),
             );
-        }
+        };
         if hello.key != self.key {
             self.log_refusal(&RefusedClient::WrongKey);
             return refused(false, "this is not a gateway of the holder's state folder".to_owned());
@@ -121,7 +108,8 @@ impl Holder {
         Ok(Some(GatewaySession {
             holder: Arc::clone(self),
             number,
-            outbox: Arc::clone(outbox),
+            version,
+            outbox: Arc::new(Outbox::new(version)),
             streams: HashMap::new(),
         }))
     }
@@ -131,6 +119,7 @@ impl Holder {
 struct GatewaySession {
     holder: Arc<Holder>,
     number: u64,
+    version: Version,
     outbox: Arc<Outbox>,
     /// The processes to which the gateway listens, by stream.
     streams: HashMap<u64, Arc<HeldProcess>>,
@@ -149,11 +138,10 @@ impl Drop for GatewaySession {
 }
 
 impl GatewaySession {
-    async fn read_requests(&mut self, reader: &mut BufReader<OwnedReadHalf>) -> io::Result<()> {
-        let mut body = Vec::new();
-        while let Some(kind) = read_frame(reader, &mut body, MAX_FRAME_BYTES).await? {
-            let request = HolderRequest::decode(kind, &body)?;
-            self.serve(request);
+    async fn read_requests(&mut self, mut frames: FrameReader<OwnedReadHalf>) -> io::Result<()> {
+        frames.set_limit(MAX_FRAME_BYTES);
+        while let Some(message) = frames.next().await? {
+            self.serve(read_message(&message, self.version)?);
         }
         Ok(())
     }
@@ -163,16 +151,15 @@ impl GatewaySession {
             // Without an answer, the gateway treats the holder as lost, and asks the next one.
             HolderRequest::Launch { .. } | HolderRequest::Adopt { .. }
                 if self.holder.ending.load(Ordering::SeqCst) => {}
-            HolderRequest::Hello(_) => {}
             HolderRequest::Launch { stream, launch, sandbox } => {
-                self.launch(stream, (*launch).into(), &sandbox.into());
+                self.launch(stream, *launch, &sandbox);
             }
             HolderRequest::Adopt { stream, run, proc, lines } => {
                 self.adopt(stream, &run, proc, lines)
             }
             HolderRequest::Survivors => {
                 let runs = self.holder.runs.lock().survivors();
-                self.outbox.push(|out| HolderAnswer::Survivors(runs).encode(out));
+                self.outbox.push(&HolderAnswer::Survivors(runs));
             }
             HolderRequest::Command { stream, number, command } => {
                 if let Some(held) = self.streams.get(&stream) {
@@ -206,7 +193,7 @@ impl GatewaySession {
         let name = (launch.run.clone(), launch.proc);
         if !self.holder.lease.is_valid() {
             let source = io::Error::other("the gateway's lease has ended");
-            return self.fail(stream, &LaunchError::Start { program: launch.program, source });
+            return self.fail(stream, LaunchError::Start { program: launch.program, source });
         }
         let sandbox = self.holder.custody.sandbox();
         if sandbox.setting() != expected.setting() {
@@ -215,13 +202,13 @@ impl GatewaySession {
                 sandbox.setting(),
                 expected.setting()
             ));
-            return self.fail(stream, &LaunchError::Start { program: launch.program, source });
+            return self.fail(stream, LaunchError::Start { program: launch.program, source });
         }
         let options = &self.holder.options;
         let (held, waiting) = HeldProcess::new(name, options.limits, &options.state, listener);
         if !self.holder.runs.lock().insert(&held) {
             let source = io::Error::other("the run already has a process with this number");
-            self.fail(stream, &LaunchError::Start { program: launch.program, source });
+            self.fail(stream, LaunchError::Start { program: launch.program, source });
             return;
         }
         self.streams.insert(stream, Arc::clone(&held));
@@ -245,7 +232,7 @@ impl GatewaySession {
             Err(error) => {
                 let source = io::Error::other(error);
                 let program = PathBuf::from(format!("process {proc} of run {run}"));
-                self.fail(stream, &LaunchError::Start { program, source });
+                self.fail(stream, LaunchError::Start { program, source });
             }
         }
     }
@@ -261,9 +248,7 @@ impl GatewaySession {
         }
     }
 
-    fn fail(&self, stream: u64, error: &LaunchError) {
-        self.outbox.push(|out| {
-            HolderAnswer::Failed { stream, failure: WireLaunchError::from(error) }.encode(out)
-        });
+    fn fail(&self, stream: u64, failure: LaunchError) {
+        self.outbox.push(&HolderAnswer::Failed { stream, failure });
     }
 }

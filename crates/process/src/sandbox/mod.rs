@@ -20,15 +20,17 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 pub use self::error::{BubblewrapError, SandboxError};
 use aetheel_model::choice::SandboxMode;
-use aetheel_turn::{Reach, WorkingDirectory};
+use aetheel_turn::{Reach, WorkingDirectory, os_text};
 
 /// The first version of Landlock that prevents truncation of files (Linux 6.2).
 const NEEDED: i32 = 3;
 
 /// How agents are confined here.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sandbox {
     /// They are not confined.
     #[default]
@@ -38,10 +40,11 @@ pub enum Sandbox {
         /// The version of Landlock in this kernel.
         abi: i32,
         /// bubblewrap for agents that have their own sandbox, if it works here.
+        #[serde(with = "os_text::option")]
         bubblewrap: Option<PathBuf>,
     },
     /// bubblewrap mounts only the granted paths.
-    Bubblewrap(PathBuf),
+    Bubblewrap(#[serde(with = "os_text")] PathBuf),
 }
 
 /// Instructions of a seccomp filter.
