@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tracing::info;
 
 use super::identity::Identity;
-use crate::wire::Message;
+use crate::wire::{Interaction, Message};
 use aetheel_model::access::{self, AccessDecision, AccessRefusal, AccessRequest, IgnoredAuthor};
 use aetheel_model::id::{ChannelId, GuildId, RoleId, UserId};
 
@@ -51,6 +51,19 @@ impl Asker {
             parent,
             guild: message.guild_id,
             owner: identity.owners.contains(&message.author.id),
+        }
+    }
+
+    /// Returns the person of an interaction.
+    pub(crate) fn of(interaction: &Interaction, identity: &Identity) -> Self {
+        let user = interaction.user().id;
+        Self {
+            user,
+            roles: interaction.roles().to_vec(),
+            channel: interaction.channel,
+            parent: interaction.parent(),
+            guild: interaction.guild,
+            owner: identity.owners.contains(&user),
         }
     }
 }

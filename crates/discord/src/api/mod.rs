@@ -75,19 +75,10 @@ impl Api {
         after: u64,
         timeouts: Timeouts,
     ) -> Result<(Vec<Message>, bool), RestError> {
-        let found = self.raw_messages_after(channel, after, timeouts).await?;
+        let endpoint = Endpoint::MessagesAfter { channel, after };
+        let found: Vec<Value> = self.get(endpoint, timeouts).await?;
         let full = found.len() >= 100;
         Ok((sorted_messages(found), full))
-    }
-
-    /// Returns at most 100 messages after an id, in the form and order in which Discord sends them.
-    pub(super) async fn raw_messages_after(
-        &self,
-        channel: u64,
-        after: u64,
-        timeouts: Timeouts,
-    ) -> Result<Vec<Value>, RestError> {
-        self.get(Endpoint::MessagesAfter { channel, after }, timeouts).await
     }
 
     /// Returns the last `limit` messages before an id, or fewer, oldest first.

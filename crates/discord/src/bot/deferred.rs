@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use serde::Deserialize as _;
 use tracing::{debug, warn};
 
 use super::Discord;
@@ -10,7 +9,6 @@ use crate::access::asker::Asker;
 use crate::api::waiting_nonce;
 use crate::connection::gateway_event::{GatewayEvent, Parent};
 use crate::rest::{RestError, Timeouts};
-use crate::wire::Message;
 
 const WAITS: &str = "I have received this and am waiting for my database. I will answer as soon as I can. (storage)";
 const REFUSED: &str = "My database cannot store this message, so I have not accepted it. Please write it in other words. (storage)";
@@ -64,17 +62,14 @@ impl Discord {
     /// Returns the channel and the id of the event's message, if it is for the bot and its author
     /// may use the bot there.
     fn prompt_in(&self, event: &GatewayEvent) -> Option<(u64, u64)> {
-        if !event.is_addressed_message() {
-            return None;
-        }
-        let message = Message::deserialize(&event.data).ok()?;
+        let message = event.addressed_message()?;
         let identity = &self.inner.identity;
         let parent = match event.parent {
             Parent::Known(parent) => parent,
             Parent::Unknown => None,
         };
-        let asker = Asker::author_of(&message, parent, identity);
-        let is_admitted = identity.is_from_person(&message) && identity.admit(&asker).is_ok();
+        let asker = Asker::author_of(message, parent, identity);
+        let is_admitted = identity.is_from_person(message) && identity.admit(&asker).is_ok();
         is_admitted.then_some((message.channel_id, message.id))
     }
 

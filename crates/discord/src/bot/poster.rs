@@ -10,7 +10,7 @@ use tracing::{error, warn};
 
 use super::Discord;
 use super::unposted::Unposted;
-use crate::connection::gateway_event::{GatewayEvent, RecentChannel};
+use crate::connection::gateway_event::{EventContent, GatewayEvent, RecentChannel};
 use aetheel_dispatch::{ClusterMail, ClusterMessage};
 use aetheel_model::event::Lane;
 use aetheel_model::id::ChannelId;
@@ -66,7 +66,7 @@ impl Poster {
             for event in batch.drain(..) {
                 if let Some(channel) = event.channel() {
                     messages.extend(self.message(event, channel).await);
-                } else if let Some(channels) = event.recent_channels() {
+                } else if let EventContent::RecentChannels(channels) = event.content {
                     messages.extend(self.unread(channels).await);
                 } else if let Ok(body) = serde_json::to_string(&event) {
                     self.nodes.broadcast(DISCORD_EVENT, &body).await;

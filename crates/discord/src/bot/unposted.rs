@@ -37,7 +37,7 @@ impl Unposted {
         let mut state = self.0.lock();
         let number = state.received;
         state.received += 1;
-        if event.is_addressed_message() {
+        if event.addressed_message().is_some() {
             state.unnotified.push_back((number, Instant::now(), event.clone()));
         }
     }

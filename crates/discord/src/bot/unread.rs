@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use serde::Deserialize as _;
-use serde_json::{Value, json};
 use tracing::debug;
 
 use super::Discord;
 use crate::access::lookups::LOOK_UP_TIMEOUTS;
-use crate::connection::gateway_event::{GatewayEvent, Parent, RecentChannel};
+use crate::connection::gateway_event::{EventContent, GatewayEvent, Parent, RecentChannel};
 use crate::rest::RestError;
 use crate::text::mention;
 use crate::wire::Message;
@@ -45,20 +43,16 @@ impl Discord {
         let (mut after, mut messages) = (place.after, Vec::new());
         loop {
             let api = &self.inner.api;
-            let page = api.raw_messages_after(place.channel, after, LOOK_UP_TIMEOUTS).await?;
-            let full = page.len() >= 100;
-            let read =
-                |data: Value| Message::deserialize(&data).ok().map(|message| (message, data));
-            messages.extend(page.into_iter().filter_map(read));
-            messages.sort_by_key(|(message, _)| message.id);
-            after = messages.last().map_or(after, |(message, _)| message.id);
+            let (page, full) = api.messages_after(place.channel, after, LOOK_UP_TIMEOUTS).await?;
+            after = page.last().map_or(after, |message| message.id);
+            messages.extend(page);
             if !full {
                 break;
             }
         }
         let mut events = Vec::new();
-        for (message, data) in messages {
-            events.extend(self.unread_event(place, message, data, all).await?);
+        for message in messages {
+            events.extend(self.unread_event(place, message, all).await?);
         }
         Ok(events)
     }
@@ -69,7 +63,6 @@ impl Discord {
         &self,
         place: RecentChannel,
         mut message: Message,
-        mut data: Value,
         all: bool,
     ) -> Result<Option<GatewayEvent>, RestError> {
         let identity = &self.inner.identity;
@@ -79,16 +72,12 @@ impl Discord {
         if !identity.is_from_person(&message) || !(addressed || all) {
             return Ok(None);
         }
-        let author = message.author.id;
-        data["guild_id"] = json!(place.guild.to_string());
-        let member = self.inbound.lookups.member(&self.inner.api, place.guild, author).await?;
-        if let Some(member) = member {
-            let roles: Vec<String> = member.roles.iter().map(u64::to_string).collect();
-            data["member"] = json!({"roles": roles, "nick": member.nick});
-        }
+        let (api, author) = (&self.inner.api, message.author.id);
+        message.member = self.inbound.lookups.member(api, place.guild, author).await?;
         let names = message.mentions.iter();
-        let names = names.flat_map(|user| mention::user_names(user.id, user.display_name()));
-        let event = ("MESSAGE_CREATE", data);
-        Ok(Some(GatewayEvent::in_channel(event, names.collect(), parent, addressed)))
+        let names =
+            names.flat_map(|user| mention::user_names(user.id, user.display_name())).collect();
+        let content = EventContent::Message(Box::new(message));
+        Ok(Some(GatewayEvent { content, names, parent, addressed }))
     }
 }

@@ -14,20 +14,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde::Deserialize as _;
+use serde_json::{Value, json};
 use serenity::all::{Guild, GuildChannel};
 use serenity::client::{Context, RawEventHandler};
 use serenity::model::event::Event;
 use tokio::sync::watch;
 use tracing::warn;
 
-use super::gateway_event::{GatewayEvent, Parent, RecentChannel};
+use super::gateway_event::{EventContent, GatewayEvent, Parent, RecentChannel};
 use super::gateway_sink::EventCallback;
 use super::phase::ConnectionPhase;
 use crate::access::identity::Identity;
 use crate::text::mention::{self, Name};
-use crate::wire::{MISSED_SPAN, Message, MessageEdit, User, first_id_at, first_id_since, id_in};
+use crate::wire::{MISSED_SPAN, User, first_id_at, first_id_since, id_in};
 
 /// Events without which the bot cannot work.
 const REQUIRED_EVENTS: [&str; 5] =
@@ -77,8 +77,8 @@ impl RawEventHandler for Handler {
             },
             Event::GuildCreate(event) => {
                 let recent = recent_channels(&event.guild);
-                if let Some(recent) = GatewayEvent::recent_channels_event(&recent) {
-                    (self.on_event)(recent);
+                if !recent.is_empty() {
+                    (self.on_event)(GatewayEvent::for_all(EventContent::RecentChannels(recent)));
                 }
                 return (self.on_event)(GatewayEvent::permissions_changed());
             }
@@ -103,7 +103,7 @@ impl RawEventHandler for Handler {
             _ => return,
         };
         let is_login = name == "READY";
-        if let Some(gateway_event) = self.gateway_event(name, data, &context) {
+        if let Some(gateway_event) = self.gateway_event(&name, data, &context) {
             (self.on_event)(gateway_event);
         }
         if is_login {
@@ -125,51 +125,59 @@ fn name_and_data(event: &Event) -> Option<(String, Value)> {
 }
 
 impl Handler {
-    /// Adds the facts that only this login knows. Returns `None` if the event is not relevant.
-    fn gateway_event(&self, name: String, data: Value, context: &Context) -> Option<GatewayEvent> {
-        match name.as_str() {
-            "READY" => Some(GatewayEvent::ready(&data)),
-            "RESUMED" => Some(GatewayEvent::for_all(&name, Value::Null)),
-            "MESSAGE_CREATE" => {
-                let message: Message = self.read(&name, &data)?;
-                // Messages of bots are never for this bot, and not examined further.
-                if message.author.bot {
-                    return None;
-                }
+    /// Parses an event and adds the facts that only this login knows. Returns `None` if the event
+    /// is not relevant.
+    fn gateway_event(&self, name: &str, data: Value, context: &Context) -> Option<GatewayEvent> {
+        match name {
+            "READY" => return Some(GatewayEvent::ready(&data)),
+            "RESUMED" => return Some(GatewayEvent::for_all(EventContent::Resumed(()))),
+            "MESSAGE_CREATE"
+            | "MESSAGE_UPDATE"
+            | "MESSAGE_DELETE"
+            | "MESSAGE_DELETE_BULK"
+            | "INTERACTION_CREATE" => {}
+            "GUILD_MEMBER_UPDATE" if id_in(&data["user"]["id"]) != Some(self.identity.id) => {
+                return None;
+            }
+            _ => {
+                let changed = PERMISSION_EVENTS.contains(&name);
+                return changed.then(GatewayEvent::permissions_changed);
+            }
+        }
+        let content = self.read(name, data)?;
+        let (names, parent, addressed) = match &content {
+            // Messages of bots are never for this bot, and not examined further.
+            EventContent::Message(message) if message.author.bot => return None,
+            EventContent::Message(message) => {
                 let names = names(&message.content, &message.mentions, message.guild_id, context);
                 let parent = parent(message.channel_id, message.guild_id, context);
-                let addressed = parent.may_address(&self.identity, &message);
-                Some(GatewayEvent::in_channel((&name, data), names, parent, addressed))
+                (names, parent, parent.may_address(&self.identity, message))
             }
-            "MESSAGE_UPDATE" => {
-                let edit: MessageEdit = self.read(&name, &data)?;
-                // Without the time of an edit, Discord only added previews. Edits of bots are
-                // frequent and never relevant.
+            // Without the time of an edit, Discord only added previews. Edits of bots are frequent
+            // and never relevant.
+            EventContent::Edited(edit)
                 if edit.edited_timestamp.is_none()
-                    || edit.author.as_ref().is_some_and(|author| author.bot)
-                {
-                    return None;
-                }
+                    || edit.author.as_ref().is_some_and(|author| author.bot) =>
+            {
+                return None;
+            }
+            EventContent::Edited(edit) => {
                 let content = edit.content.as_deref().unwrap_or_default();
                 let names = names(content, &edit.mentions, edit.guild_id, context);
-                let parent = parent(edit.channel_id, edit.guild_id, context);
-                Some(GatewayEvent::in_channel((&name, data), names, parent, false))
+                (names, parent(edit.channel_id, edit.guild_id, context), false)
             }
-            "MESSAGE_DELETE" | "MESSAGE_DELETE_BULK" => {
-                let channel = id_in(&data["channel_id"])?;
-                let parent = parent(channel, id_in(&data["guild_id"]), context);
-                Some(GatewayEvent::in_channel((&name, data), Vec::new(), parent, false))
+            EventContent::Deleted(deletion) => {
+                (Vec::new(), parent(deletion.channel_id, deletion.guild_id, context), false)
             }
-            "INTERACTION_CREATE" => Some(GatewayEvent::interaction(data)),
-            "GUILD_MEMBER_UPDATE" if id_in(&data["user"]["id"]) != Some(self.identity.id) => None,
-            name if PERMISSION_EVENTS.contains(&name) => Some(GatewayEvent::permissions_changed()),
-            _ => None,
-        }
+            EventContent::Interaction(interaction) => (Vec::new(), Parent::of(interaction), true),
+            _ => return None,
+        };
+        Some(GatewayEvent { content, names, parent, addressed })
     }
 
     /// Parses an event. Logs the first of each kind that cannot be parsed.
-    fn read<T: DeserializeOwned>(&self, name: &str, data: &Value) -> Option<T> {
-        T::deserialize(data)
+    fn read(&self, name: &str, data: Value) -> Option<EventContent> {
+        EventContent::deserialize(json!({"name": name, "data": data}))
             .inspect_err(|error| {
                 if self.warned.lock().insert(format!("{name} (unreadable)")) {
                     warn!(event = name, %error, "an event of discord cannot be read and is dropped");

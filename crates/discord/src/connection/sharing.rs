@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
 
-use super::gateway_event::{GatewayEvent, PERMISSIONS_CHANGED};
+use super::gateway_event::{EventContent, GatewayEvent};
 use super::gateway_sink::{EventCallback, GatewaySink};
 use super::receipt::Receipt;
 use crate::notes::NotesCache;
@@ -100,7 +100,7 @@ impl EventForwarder {
 
     /// Passes an event on. Must be called within a Tokio runtime.
     fn send(&self, event: GatewayEvent) {
-        if event.name != PERMISSIONS_CHANGED {
+        if !matches!(event.content, EventContent::PermissionsChanged(())) {
             // Sending fails only if the program ends.
             let _ = self.to.send(event);
             return;
@@ -138,13 +138,13 @@ mod tests {
         for _ in 0..100 {
             out.send(GatewayEvent::permissions_changed());
         }
-        out.send(GatewayEvent::for_all("RESUMED", serde_json::Value::Null));
+        out.send(GatewayEvent::for_all(EventContent::Resumed(())));
         let mut names = Vec::new();
         for _ in 0..3 {
-            names.push(forwarded.recv().await.expect("open").name);
+            names.push(forwarded.recv().await.expect("open").key());
         }
-        assert_eq!(names, [PERMISSIONS_CHANGED, "RESUMED", PERMISSIONS_CHANGED]);
-        out.send(GatewayEvent::for_all("RESUMED", serde_json::Value::Null));
-        assert_eq!(forwarded.recv().await.expect("open").name, "RESUMED", "no third one");
+        assert_eq!(names, ["permissions", "resumed", "permissions"]);
+        out.send(GatewayEvent::for_all(EventContent::Resumed(())));
+        assert_eq!(forwarded.recv().await.expect("open").key(), "resumed", "no third one");
     }
 }

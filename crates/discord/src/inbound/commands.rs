@@ -13,7 +13,7 @@ use crate::ids;
 use crate::panel::commands::Verb;
 use crate::rest::Timeouts;
 use crate::text::quote;
-use crate::wire::SlashInteraction;
+use crate::wire::Interaction;
 use aetheel_dispatch::{LaneRequestError, PromptRefusal, StopResult};
 use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::event::{
@@ -42,25 +42,20 @@ pub(crate) enum CommandRefusal {
 
 impl InboundProcessor {
     /// Processes a command. It is acknowledged when its outcome is sent to `outcome`.
-    pub(super) async fn command(
-        &self,
-        slash: &SlashInteraction,
-        verb: Verb,
-        outcome: OutcomeSender,
-    ) {
-        if self.recent.lock().has(slash.interaction) {
+    pub(super) async fn command(&self, slash: &Interaction, verb: Verb, outcome: OutcomeSender) {
+        if self.recent.lock().has(slash.id) {
             // Discord sent it twice; the first one is already acknowledged.
             let _ = outcome.send(Ok(CommandOutcome::Kept));
             return;
         }
-        self.recent.lock().note(slash.interaction);
+        self.recent.lock().note(slash.id);
         let lane = ids::lane(slash.channel);
         // Sending fails only if the program ends.
         match verb {
             Verb::Ask | Verb::New => {
                 let _ = outcome.send(self.ask(slash, verb).await);
             }
-            Verb::Steer if slash.prompt.trim().is_empty() => {
+            Verb::Steer if slash.prompt().trim().is_empty() => {
                 let _ = outcome.send(Err(CommandRefusal::Empty));
             }
             Verb::Steer => {
@@ -70,7 +65,10 @@ impl InboundProcessor {
                 let reset = self.services.conversations.reset(&lane).await;
                 if reset.as_ref().is_ok_and(|had| *had) {
                     AuditEntry::new(AuditKind::ConversationReset)
-                        .by(Some(UserId::discord(slash.user.id)), Some(slash.user.display_name()))
+                        .by(
+                            Some(UserId::discord(slash.user().id)),
+                            Some(slash.user().display_name()),
+                        )
                         .in_lane(&lane)
                         .note();
                 }
@@ -86,15 +84,11 @@ impl InboundProcessor {
 
     /// Saves the prompt of a command. A refusal is not saved, because Discord sends a command only
     /// once.
-    async fn ask(
-        &self,
-        slash: &SlashInteraction,
-        verb: Verb,
-    ) -> Result<CommandOutcome, CommandRefusal> {
-        if slash.prompt.trim().is_empty() {
+    async fn ask(&self, slash: &Interaction, verb: Verb) -> Result<CommandOutcome, CommandRefusal> {
+        if slash.prompt().trim().is_empty() {
             return Err(CommandRefusal::Empty);
         }
-        if verb == Verb::New && (slash.guild.is_none() || slash.parent.is_some()) {
+        if verb == Verb::New && (slash.guild.is_none() || slash.parent().is_some()) {
             return Err(ThreadError::NoThreadsHere.into());
         }
         if self.intake.is_closed() {
@@ -107,19 +101,19 @@ impl InboundProcessor {
         }
         let event = NewEvent {
             opens_thread: verb == Verb::New,
-            attached: slash.files.iter().cloned().map(AttachedFile::from).collect(),
+            attached: slash.files().cloned().map(AttachedFile::from).collect(),
             choice: choice.map(Box::new),
             ..asked(slash)
         };
         let saved = self.submit(event)?.wait_until_saved().await;
         saved.map(|_| CommandOutcome::Kept).map_err(|why| {
-            self.inner.queue_markers.forget(slash.interaction);
+            self.inner.queue_markers.forget(slash.id);
             why.into()
         })
     }
 
     /// Saves a message for the running turn. A task of its own waits for the result and shows it.
-    async fn steer(&self, slash: &SlashInteraction) -> Result<CommandOutcome, CommandRefusal> {
+    async fn steer(&self, slash: &Interaction) -> Result<CommandOutcome, CommandRefusal> {
         if self.intake.is_closed() {
             return Err(CommandRefusal::Closing);
         }
@@ -130,7 +124,7 @@ impl InboundProcessor {
             Arc::clone(&self.inner.interactions),
         );
         let (slash, timeouts) = (slash.clone(), self.inner.options.time_limits.send);
-        let heading = quote::quote_line(&slash.prompt, &self.inner.options.redactor);
+        let heading = quote::quote_line(slash.prompt(), &self.inner.options.redactor);
         tokio::spawn(async move {
             if let Some(text) = underway.outcome().await.message() {
                 put_answer(
@@ -148,31 +142,28 @@ impl InboundProcessor {
 }
 
 /// Returns the agent and the model that a command names.
-fn prompt_choice(slash: &SlashInteraction) -> Option<PromptChoice> {
+fn prompt_choice(slash: &Interaction) -> Option<PromptChoice> {
     let given = |name: &str| {
-        let option = slash.options.iter().find(|(given, _)| given == name);
-        option.map(|(_, value)| value.trim().to_owned()).filter(|value| !value.is_empty())
+        let option = slash.data.options.iter().find(|option| option.name == name)?;
+        Some(option.value.as_str()?.trim().to_owned()).filter(|value| !value.is_empty())
     };
     let choice = PromptChoice { backend: given("agent"), model: given("model") };
     (choice != PromptChoice::default()).then_some(choice)
 }
 
 /// Builds the event of a command with a text.
-fn asked(slash: &SlashInteraction) -> NewEvent {
+fn asked(slash: &Interaction) -> NewEvent {
     let origin = EventOrigin::Interaction {
         channel: ChannelId::discord(slash.channel),
-        interaction: MessageId::discord(slash.interaction),
+        interaction: MessageId::discord(slash.id),
         pass: Some(CommandToken(slash.token.clone())),
     };
     NewEvent {
-        author: Some(aetheel_model::plain::short_line(
-            slash.nick.as_deref().unwrap_or(slash.user.display_name()),
-            64,
-        )),
-        asker: Some(UserId::discord(slash.user.id)),
-        parent: slash.parent.map(ChannelId::discord),
-        key: Some(event_key(slash.interaction)),
-        ..NewEvent::new(EventKind::Message, ids::lane(slash.channel), origin, slash.prompt.trim())
+        author: Some(slash.name()),
+        asker: Some(UserId::discord(slash.user().id)),
+        parent: slash.parent().map(ChannelId::discord),
+        key: Some(event_key(slash.id)),
+        ..NewEvent::new(EventKind::Message, ids::lane(slash.channel), origin, slash.prompt().trim())
     }
 }
 
@@ -194,11 +185,11 @@ fn put_answer(
     api: &Api,
     identity: &Arc<Identity>,
     interactions: &Interactions,
-    slash: &SlashInteraction,
+    slash: &Interaction,
     text: String,
     timeouts: Timeouts,
 ) {
-    let Some(mut token) = interactions.take(slash.interaction) else { return };
+    let Some(mut token) = interactions.take(slash.id) else { return };
     let (api, application, channel) = (api.clone(), identity.application, slash.channel);
     tokio::spawn(async move {
         let sent = if token.is_usable().await {

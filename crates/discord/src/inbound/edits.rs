@@ -5,7 +5,7 @@ use tracing::{debug, info};
 use super::{InboundProcessor, event_key};
 use crate::rest::rate_share::Rank;
 use crate::text::mention::{self, Name};
-use crate::wire::MessageEdit;
+use crate::wire::{MessageDeletion, MessageEdit};
 
 /// Put on an edited message whose new text was accepted.
 const PENCIL: &str = "✏️";
@@ -42,12 +42,12 @@ impl InboundProcessor {
     }
 
     /// Processes deleted messages: waiting prompts are withdrawn.
-    pub(crate) fn deleted(&self, channel: u64, messages: &[u64]) {
-        for &message in messages {
+    pub(crate) fn deleted(&self, deletion: &MessageDeletion) {
+        for &message in deletion.ids.iter().chain(&deletion.id) {
             if self.services.intake.withdraw(&event_key(message)) {
                 self.inner.queue_markers.forget(message);
                 info!(
-                    channel,
+                    channel = deletion.channel_id,
                     message_id = message,
                     "a waiting message was deleted and is not answered"
                 );

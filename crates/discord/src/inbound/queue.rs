@@ -15,7 +15,7 @@ use crate::connection::gateway_event::Parent;
 use crate::connection::receipt::Receipt;
 use crate::panel::commands::Verb;
 use crate::text::mention::Name;
-use crate::wire::{Message, MessageEdit, SlashInteraction};
+use crate::wire::{Interaction, Message, MessageDeletion, MessageEdit};
 use aetheel_dispatch::{HealthProbe, catch_panic};
 
 /// How long a command waits for earlier work in its channel. Then it is processed out of order,
@@ -25,7 +25,7 @@ const COMMAND_GRACE: Duration = Duration::from_millis(500);
 /// An event to be processed in order.
 pub(crate) enum InboundEvent {
     /// A gateway session began; messages may have been missed before it.
-    LoggedIn { user: String, guilds: u64 },
+    LoggedIn { user: String, guilds: usize },
     /// Messages of these channels may have been missed.
     CatchUp(Vec<u64>),
     /// A message with the readable names of its mentions, and the channel of its thread if that is
@@ -34,15 +34,15 @@ pub(crate) enum InboundEvent {
     /// A message was edited by its author.
     Edited(Box<MessageEdit>, Vec<Name>),
     /// Messages of a channel were deleted.
-    Deleted(u64, Vec<u64>),
+    Deleted(MessageDeletion),
     /// A slash command, which is acknowledged once it is saved.
-    Slash(Box<SlashInteraction>, Verb, OutcomeSender),
+    Slash(Box<Interaction>, Verb, OutcomeSender),
     /// A health probe, which only passes through the queue.
     Probe(HealthProbe),
 }
 
 /// A command that two tasks may process. The task that takes it first processes it.
-type ClaimableCommand = Arc<Mutex<Option<(Box<SlashInteraction>, Verb, OutcomeSender)>>>;
+type ClaimableCommand = Arc<Mutex<Option<(Box<Interaction>, Verb, OutcomeSender)>>>;
 
 /// An entry of a channel's queue.
 enum ChannelWork {
@@ -52,7 +52,7 @@ enum ChannelWork {
         parent: Parent,
     },
     Edited(Box<MessageEdit>, Vec<Name>),
-    Deleted(Vec<u64>),
+    Deleted(MessageDeletion),
     Command(ClaimableCommand),
     /// Catches up with missed messages. Messages with smaller ids are too old to be answered.
     Missed(u64),
@@ -131,7 +131,9 @@ impl InboundQueue {
             }
             // No channel has the id 0. Its queue is processed like all others.
             InboundEvent::Probe(probe) => (0, ChannelWork::Probe(probe)),
-            InboundEvent::Deleted(channel, messages) => (channel, ChannelWork::Deleted(messages)),
+            InboundEvent::Deleted(deletion) => {
+                (deletion.channel_id, ChannelWork::Deleted(deletion))
+            }
             InboundEvent::Slash(slash, verb, outcome) => {
                 let (channel, claim) =
                     (slash.channel, Arc::new(Mutex::new(Some((slash, verb, outcome)))));
@@ -223,7 +225,7 @@ impl InboundQueue {
                 return self.processor.message(&message, &names, parent).await;
             }
             ChannelWork::Edited(edit, names) => self.processor.edited(&edit, &names),
-            ChannelWork::Deleted(messages) => self.processor.deleted(channel, &messages),
+            ChannelWork::Deleted(deletion) => self.processor.deleted(&deletion),
             ChannelWork::Command(claim) => self.run_claimed(&claim).await,
             ChannelWork::Missed(since) => {
                 return self.processor.catch_up(channel, since, pressed).await;

@@ -1,4 +1,4 @@
-//! Interprets the events of the gateway and passes each to the module that handles it.
+//! Passes each event of the gateway to the module that handles it.
 //!
 //! The events may have been received by any node. They are processed in the runtime of the caller,
 //! without waiting, so that they are passed on in order. Responses that Discord expects within
@@ -7,8 +7,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Deserialize;
-use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, info, warn};
@@ -17,17 +15,16 @@ use super::{CommandOutcome, CommandRefusal, InboundContext, InboundEvent, stop_t
 use crate::access::asker::Asker;
 use crate::api::interactions::Ack;
 use crate::api::{Api, nonce};
-use crate::connection::gateway_event::{FORWARDED_PRESS, GatewayEvent, PERMISSIONS_CHANGED};
+use crate::connection::gateway_event::{EventContent, GatewayEvent};
 use crate::connection::gateway_sink::{EventCallback, GatewaySink};
 use crate::connection::receipt::Receipt;
 use crate::delivery::context::BotContext;
 use crate::ids;
 use crate::panel::commands::{self, Verb};
-use crate::panel::dashboard;
-use crate::panel::{InteractionCaller, Panels};
-use crate::questions::{OfferHandler, OtherNodes, Press, PressHandler};
+use crate::panel::{Panels, dashboard};
+use crate::questions::{OfferHandler, OtherNodes, PressHandler};
 use crate::rest::Timeouts;
-use crate::wire::{Message, MessageEdit, SlashInteraction, age_by_discord, id_in};
+use crate::wire::{Interaction, age_by_discord};
 use aetheel_dispatch::{CommandAccess, Dispatcher};
 use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::id::{ChannelId, UserId};
@@ -54,11 +51,11 @@ pub(crate) struct RouterDeps {
 impl GatewaySink for RouterDeps {
     fn open(&self) -> Result<EventCallback, reqwest::Error> {
         let router = EventRouter::new(self.clone(), None)?;
-        Ok(Box::new(move |event| router.route(&event, Receipt::none())))
+        Ok(Box::new(move |event| router.route(event, Receipt::none())))
     }
 }
 
-/// Interprets events and passes them on.
+/// Passes events on.
 pub(crate) struct EventRouter {
     parts: RouterDeps,
     /// Sends requests from the runtime in which events are routed.
@@ -100,13 +97,17 @@ impl EventRouter {
         mut from: mpsc::UnboundedReceiver<(GatewayEvent, Receipt)>,
     ) {
         while let Some((event, receipt)) = from.recv().await {
-            let late = event.interaction_id().filter(|id| self.age_of(*id) > INTERACTION_AGE);
-            if let Some(interaction) = late {
-                debug!(interaction, "an interaction came too late to be answered; it is left out");
+            if let EventContent::Interaction(late) = &event.content
+                && self.age_of(late.id) > INTERACTION_AGE
+            {
+                debug!(
+                    interaction = late.id,
+                    "an interaction came too late to be answered; it is left out"
+                );
                 receipt.done();
                 continue;
             }
-            self.route(&event, receipt);
+            self.route(event, receipt);
         }
     }
 
@@ -115,51 +116,36 @@ impl EventRouter {
         age_by_discord(id, self.parts.inner.api.rest.clock_ahead())
     }
 
-    /// Interprets an event and passes it on. Must be called within a Tokio runtime.
-    fn route(&self, event: &GatewayEvent, receipt: Receipt) {
-        let data = &event.data;
-        let arrival = match event.name.as_str() {
-            "READY" => {
-                let user = data["user"].as_str().unwrap_or_default().to_owned();
-                let guilds = data["guilds"].as_u64().unwrap_or(0);
+    /// Passes an event on. Must be called within a Tokio runtime.
+    fn route(&self, event: GatewayEvent, receipt: Receipt) {
+        let GatewayEvent { content, names, parent, .. } = event;
+        let arrival = match content {
+            EventContent::Ready { user, guilds } => {
                 self.send_inbound(InboundEvent::LoggedIn { user, guilds }, receipt);
                 return self.connected();
             }
-            "RESUMED" => {
+            EventContent::Message(message) => InboundEvent::Message { message, names, parent },
+            EventContent::Edited(edit) => InboundEvent::Edited(edit, names),
+            EventContent::Deleted(deletion) => InboundEvent::Deleted(deletion),
+            EventContent::Interaction(interaction) => {
+                return self.interaction(interaction, receipt);
+            }
+            EventContent::Resumed(()) => {
                 info!("discord session resumed; nothing was missed");
                 self.connected();
-                None
+                return receipt.done();
             }
-            "MESSAGE_CREATE" => {
-                Message::deserialize(data).ok().map(|message| InboundEvent::Message {
-                    message: Box::new(message),
-                    names: event.names.clone(),
-                    parent: event.parent,
-                })
+            EventContent::ForwardedPress(press) => {
+                self.pressed(*press, OtherNodes::Forwarded);
+                return receipt.done();
             }
-            "MESSAGE_UPDATE" => MessageEdit::deserialize(data)
-                .ok()
-                .map(|edit| InboundEvent::Edited(Box::new(edit), event.names.clone())),
-            "MESSAGE_DELETE" | "MESSAGE_DELETE_BULK" => {
-                let ids = data["ids"].as_array().into_iter().flatten();
-                let ids = ids.chain(data.get("id")).filter_map(id_in).collect();
-                id_in(&data["channel_id"]).map(|channel| InboundEvent::Deleted(channel, ids))
-            }
-            "INTERACTION_CREATE" => return self.interaction(data, receipt),
-            FORWARDED_PRESS => {
-                self.pressed(data, OtherNodes::Forwarded);
-                None
-            }
-            PERMISSIONS_CHANGED => {
+            EventContent::PermissionsChanged(()) => {
                 self.permissions_changed();
-                None
+                return receipt.done();
             }
-            _ => None,
+            EventContent::RecentChannels(_) => return receipt.done(),
         };
-        match arrival {
-            Some(arrival) => self.send_inbound(arrival, receipt),
-            None => receipt.done(),
-        }
+        self.send_inbound(arrival, receipt);
     }
 
     fn send_inbound(&self, arrival: InboundEvent, receipt: Receipt) {
@@ -167,15 +153,11 @@ impl EventRouter {
         let _ = self.parts.inbound.send((arrival, receipt));
     }
 
-    fn interaction(&self, data: &Value, receipt: Receipt) {
-        match data["type"].as_u64() {
-            Some(2) => {
-                if let Some(slash) = SlashInteraction::read(data) {
-                    return self.slash(slash, receipt);
-                }
-            }
-            Some(4) => self.panels.complete(data),
-            Some(3 | 5) => self.press(data),
+    fn interaction(&self, interaction: Box<Interaction>, receipt: Receipt) {
+        match interaction.kind {
+            2 => return self.slash(interaction, receipt),
+            4 => self.panels.complete(*interaction),
+            3 | 5 => self.press(*interaction),
             _ => {}
         }
         // The interaction is answered at once, so nothing has to be saved.
@@ -197,21 +179,14 @@ impl EventRouter {
     }
 
     /// Answers a command that does not have to be saved. Returns the action of any other command.
-    fn answer_at_once(&self, slash: &SlashInteraction) -> Option<Verb> {
+    fn answer_at_once(&self, slash: &Interaction) -> Option<Verb> {
         let RouterDeps { inner, shared, services, .. } = &self.parts;
         let identity = &inner.identity;
         let alias = inner.options.command_alias.as_deref();
-        let asker = Asker {
-            user: slash.user.id,
-            roles: slash.roles.clone(),
-            channel: slash.channel,
-            parent: slash.parent,
-            guild: slash.guild,
-            owner: identity.owners.contains(&slash.user.id),
-        };
-        let Some(command) = commands::command(&slash.name, alias) else {
-            let text = match commands::replacement(&slash.name) {
-                Some(now) => format!("`/{}` is now `{now}`.", slash.name),
+        let asker = Asker::of(slash, identity);
+        let Some(command) = commands::command(&slash.data.name, alias) else {
+            let text = match commands::replacement(&slash.data.name) {
+                Some(now) => format!("`/{}` is now `{now}`.", slash.data.name),
                 None => "I do not know this command any more. Use `/ask`.".to_owned(),
             };
             self.refuse(slash, &text);
@@ -219,11 +194,11 @@ impl EventRouter {
         };
         let verb = command.action;
         if let Err(why) = identity.admit(&asker) {
-            identity.log_refusal(&asker, slash.user.display_name(), why);
+            identity.log_refusal(&asker, slash.user().display_name(), why);
             self.refuse(slash, "You may not use me here.");
             return None;
         }
-        if let Some(parent) = slash.parent {
+        if let Some(parent) = slash.parent() {
             services
                 .settings
                 .learn_parent(ChannelId::discord(slash.channel), ChannelId::discord(parent));
@@ -231,7 +206,7 @@ impl EventRouter {
         if command.access == CommandAccess::Owners && !asker.owner {
             identity.log_refusal(
                 &asker,
-                slash.user.display_name(),
+                slash.user().display_name(),
                 format!("`/{}` is for owners", command.name),
             );
             self.refuse(slash, "Only my owner may do that.");
@@ -242,19 +217,18 @@ impl EventRouter {
             return None;
         }
         if let Verb::Panel(order) = verb {
-            self.panels.slash(InteractionCaller::from(slash), order, slash.options.clone());
+            self.panels.slash(slash.clone(), order);
             return None;
         }
         Some(verb)
     }
 
-    fn slash(&self, slash: SlashInteraction, receipt: Receipt) {
+    fn slash(&self, slash: Box<Interaction>, receipt: Receipt) {
         let Some(verb) = self.answer_at_once(&slash) else { return receipt.done() };
         let RouterDeps { inner, services, .. } = &self.parts;
         let windows = &inner.options.time_limits;
-        let ack =
-            inner.interactions.add(slash.interaction, slash.token.clone(), windows.interaction);
-        let (api, interaction, token) = (self.api.clone(), slash.interaction, slash.token.clone());
+        let ack = inner.interactions.add(slash.id, slash.token.clone(), windows.interaction);
+        let (api, interaction, token) = (self.api.clone(), slash.id, slash.token.clone());
         let (channel, timeouts) = (slash.channel, windows.send);
         let (outcome_sender, outcome) = oneshot::channel();
         let interactions = Arc::clone(&inner.interactions);
@@ -294,13 +268,13 @@ impl EventRouter {
             ack.send_replace(if taken.is_ok() { Ack::Accepted } else { Ack::Lost });
         });
         if verb != Verb::Stop {
-            let arrival = InboundEvent::Slash(Box::new(slash), verb, outcome_sender);
+            let arrival = InboundEvent::Slash(slash, verb, outcome_sender);
             return self.send_inbound(arrival, Receipt::none());
         }
         // Stopping does not wait in the queue. It is reported once it is on disk.
         let turns = services.turns.clone();
         let asked = AuditEntry::new(AuditKind::TurnStopped)
-            .by(Some(UserId::discord(slash.user.id)), Some(slash.user.display_name()))
+            .by(Some(UserId::discord(slash.user().id)), Some(slash.user().display_name()))
             .in_lane(&ids::lane(channel));
         tokio::spawn(async move {
             let stopped = turns.stop_durably(&ids::lane(channel)).await;
@@ -312,22 +286,20 @@ impl EventRouter {
         });
     }
 
-    fn press(&self, value: &Value) {
-        if self.panels.press(value) {
+    fn press(&self, press: Interaction) {
+        if self.panels.press(&press) {
             return;
         }
         let elsewhere = self.others.clone().map_or(OtherNodes::SingleNode, |others| {
-            let asked = GatewayEvent::forwarded_press(value.clone());
+            let content = EventContent::ForwardedPress(Box::new(press.clone()));
+            let asked = GatewayEvent::for_all(content);
             // Sending fails only if the program ends.
             OtherNodes::Forward(Box::new(move || drop(others.send(asked))))
         });
-        self.pressed(value, elsewhere);
+        self.pressed(press, elsewhere);
     }
 
-    fn pressed(&self, value: &Value, elsewhere: OtherNodes) {
-        let Some(press) = Press::read(value) else {
-            return warn!("discord sent the press of a button in an unknown form");
-        };
+    fn pressed(&self, press: Interaction, elsewhere: OtherNodes) {
         let RouterDeps { inner, services, accept, .. } = &self.parts;
         let presses = PressHandler {
             api: self.api.clone(),
@@ -343,12 +315,12 @@ impl EventRouter {
         tokio::spawn(async move { presses.answer(press, elsewhere).await });
     }
 
-    fn refuse(&self, slash: &SlashInteraction, text: &str) {
+    fn refuse(&self, slash: &Interaction, text: &str) {
         self.answer_privately(slash, text.to_owned());
     }
 
-    fn answer_privately(&self, slash: &SlashInteraction, text: String) {
-        let (api, interaction, token) = (self.api.clone(), slash.interaction, slash.token.clone());
+    fn answer_privately(&self, slash: &Interaction, text: String) {
+        let (api, interaction, token) = (self.api.clone(), slash.id, slash.token.clone());
         tokio::spawn(async move {
             if let Err(error) = api.answer_privately(interaction, &token, &text, ACK_TIMEOUTS).await
             {

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use tracing::info;
 
-use crate::wire::SlashInteraction;
+use crate::wire::Interaction;
 use aetheel_model::access::SignInRequest;
 use aetheel_model::id::{ChannelId, UserId};
-use aetheel_model::plain::short_line;
 
 /// A person asked for too many links, and may ask again after this time. Worded for that person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,33 +36,28 @@ fn is_local(link: &str) -> bool {
 }
 
 /// Carries out `/dashboard` for a person who may use the bot. Returns the private answer.
-pub(crate) fn run_command(
-    sign_in: Option<&Arc<dyn SignInService>>,
-    slash: &SlashInteraction,
-) -> String {
+pub(crate) fn run_command(sign_in: Option<&Arc<dyn SignInService>>, slash: &Interaction) -> String {
     let Some(sign_in) = sign_in else {
         return "The dashboard is not ready yet. Please try again in a minute.".to_owned();
     };
-    let user = slash.user.id;
-    match slash.options.first().map(|(_, value)| value.trim()).unwrap_or_default() {
-        "" => {
-            let name = short_line(slash.nick.as_deref().unwrap_or(slash.user.display_name()), 64);
-            match sign_in.link(SignInRequest {
-                user: UserId::discord(user),
-                name,
-                channel: ChannelId::discord(slash.channel),
-            }) {
-                Ok(link) => {
-                    info!(user, channel = slash.channel, "created a dashboard link for a user");
-                    // Angle brackets prevent a preview of the page.
-                    let local = if is_local(&link) { LOCAL_ONLY } else { "" };
-                    format!(
-                        "<{link}>\nThis is for you alone: it works once, within five minutes. `/dashboard action:revoke` signs you out everywhere.{local}"
-                    )
-                }
-                Err(refusal) => refusal.to_string(),
+    let user = slash.user().id;
+    let action = slash.data.options.first().and_then(|option| option.value.as_str());
+    match action.unwrap_or_default().trim() {
+        "" => match sign_in.link(SignInRequest {
+            user: UserId::discord(user),
+            name: slash.name(),
+            channel: ChannelId::discord(slash.channel),
+        }) {
+            Ok(link) => {
+                info!(user, channel = slash.channel, "created a dashboard link for a user");
+                // Angle brackets prevent a preview of the page.
+                let local = if is_local(&link) { LOCAL_ONLY } else { "" };
+                format!(
+                    "<{link}>\nThis is for you alone: it works once, within five minutes. `/dashboard action:revoke` signs you out everywhere.{local}"
+                )
             }
-        }
+            Err(refusal) => refusal.to_string(),
+        },
         "revoke" => {
             let ended = sign_in.revoke(UserId::discord(user));
             info!(user, ended, "a user signed out of the dashboard");

@@ -5,7 +5,6 @@
 //! visible only to the person who asked. Tested by `tests/discord/panel.rs`.
 
 mod actions;
-mod caller;
 pub(crate) mod commands;
 pub(crate) mod dashboard;
 mod later_turns;
@@ -23,7 +22,6 @@ use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
-pub(super) use caller::InteractionCaller;
 use scope::ChannelScope;
 
 use crate::access::asker::Asker;
@@ -32,7 +30,7 @@ use crate::api::endpoints::Endpoint;
 use crate::api::{Api, nonce};
 use crate::button::Button;
 use crate::rest::Timeouts;
-use crate::wire::User;
+use crate::wire::{Interaction, User};
 use actions::Surroundings;
 use aetheel_dispatch::{CommandAccess, CommandAction, Dispatcher, LaneRequestError, Setting};
 use commands::PanelAction;
@@ -120,18 +118,13 @@ pub(super) struct Panels {
 impl Panels {
     /// Answers a command of a person who may use the bot. Called in the runtime in which events are
     /// routed.
-    pub(super) fn slash(
-        self: &Arc<Self>,
-        caller: InteractionCaller,
-        order: PanelAction,
-        given: Vec<(String, String)>,
-    ) {
-        let this = Arc::clone(self);
+    pub(super) fn slash(self: &Arc<Self>, caller: Interaction, order: PanelAction) {
+        let (this, given) = (Arc::clone(self), caller.options());
         tokio::spawn(async move {
-            let asker = caller.asker(&this.identity);
+            let asker = Asker::of(&caller, &this.identity);
             let alone =
                 this.identity.admit(&Asker { guild: None, parent: None, ..asker.clone() }).is_ok();
-            let scope = ChannelScope::new(&this.dispatcher, asker, &caller.name);
+            let scope = ChannelScope::new(&this.dispatcher, asker, &caller.name());
             let (dashboard, sender) = (this.dashboard, this.sender.clone());
             let private = order.is_private(&given);
             let mut work = this.runtime.spawn(async move {
@@ -159,7 +152,7 @@ impl Panels {
     /// Defers an answer, and sends it when it is ready.
     async fn answer_later(
         self: Arc<Self>,
-        caller: InteractionCaller,
+        caller: Interaction,
         private: bool,
         work: tokio::task::JoinHandle<Response>,
     ) {
@@ -182,10 +175,9 @@ impl Panels {
 
     /// Answers a menu or button of `/settings` or `/schedules`. Returns `false` for any other menu or
     /// button. Called in the runtime in which events are routed.
-    pub(super) fn press(self: &Arc<Self>, value: &Value) -> bool {
-        let custom_id = value["data"]["custom_id"].as_str().unwrap_or_default();
-        let Some(button) = Button::read(custom_id) else { return false };
-        let chosen = value["data"]["values"][0].as_str();
+    pub(super) fn press(self: &Arc<Self>, press: &Interaction) -> bool {
+        let Some(button) = Button::read(&press.data.custom_id) else { return false };
+        let chosen = press.data.values.first().map(String::as_str);
         let work = match button {
             Button::Setting(setting, pressed) => {
                 let chosen = chosen.or(pressed).unwrap_or(menu::UNSET).to_owned();
@@ -197,8 +189,7 @@ impl Panels {
             }
             Button::Ask(..) | Button::Offer(_) | Button::Stop(_) => return false,
         };
-        let Some(caller) = InteractionCaller::read(value) else { return false };
-        let this = Arc::clone(self);
+        let (this, caller) = (Arc::clone(self), press.clone());
         tokio::spawn(async move { this.change(caller, |scope| work.carry_out(scope)).await });
         true
     }
@@ -206,14 +197,14 @@ impl Panels {
     /// Carries out a press, if the person may use the bot here, and answers it.
     async fn change<F>(
         self: Arc<Self>,
-        caller: InteractionCaller,
+        caller: Interaction,
         work: impl FnOnce(ChannelScope) -> F + Send,
     ) where
         F: Future<Output = PressResult> + Send + 'static,
     {
-        let asker = caller.asker(&self.identity);
+        let asker = Asker::of(&caller, &self.identity);
         if let Err(why) = self.identity.admit(&asker) {
-            self.identity.log_refusal(&asker, &caller.name, why);
+            self.identity.log_refusal(&asker, &caller.name(), why);
             self.acknowledge(
                 &caller,
                 json!({"type": 4, "data": Response::private("You may not use me here.").data()}),
@@ -221,7 +212,7 @@ impl Panels {
             .await;
             return;
         }
-        let scope = ChannelScope::new(&self.dispatcher, asker, &caller.name);
+        let scope = ChannelScope::new(&self.dispatcher, asker, &caller.name());
         let mut work = self.runtime.spawn(work(scope));
         let lost = |_| (Err(ChoiceError::Lost), Response::private("…"));
         tokio::select! {
@@ -254,20 +245,19 @@ impl Panels {
 
     /// Reports a change to the channel, because only one person sees the menu. `text` ends with the
     /// word before the name of the person.
-    fn announce(self: &Arc<Self>, caller: &InteractionCaller, text: &str) {
+    fn announce(self: &Arc<Self>, caller: &Interaction, text: &str) {
         let (this, channel) = (Arc::clone(self), caller.channel);
-        let name = page::escaped(&caller.name);
+        let name = page::escaped(&caller.name());
         let text = page::cut_to_page(&format!("-# ⚙️ {text} {name})"));
         self.runtime.spawn(async move { this.post(channel, &text).await });
     }
 
     /// Suggests values for an option. Called in the runtime in which events are routed.
-    pub(super) fn complete(self: &Arc<Self>, value: &Value) {
-        let Some(caller) = InteractionCaller::read(value) else { return };
-        let Some(typed) = suggestions::read(value) else { return };
+    pub(super) fn complete(self: &Arc<Self>, caller: Interaction) {
+        let Some(typed) = suggestions::typed_option(&caller.data) else { return };
         let this = Arc::clone(self);
         tokio::spawn(async move {
-            let asker = caller.asker(&this.identity);
+            let asker = Asker::of(&caller, &this.identity);
             let verb =
                 commands::command(&typed.command, this.alias.as_deref()).and_then(|command| {
                     let may = command.access == CommandAccess::Everyone || asker.owner;
@@ -278,7 +268,7 @@ impl Panels {
             let choices = match verb.filter(|_| admitted) {
                 None => Vec::new(),
                 Some(verb) => {
-                    let scope = ChannelScope::new(&this.dispatcher, asker, &caller.name);
+                    let scope = ChannelScope::new(&this.dispatcher, asker, &caller.name());
                     let work = this
                         .runtime
                         .spawn(async move { suggestions::choices(&scope, verb, &typed).await });
@@ -292,49 +282,49 @@ impl Panels {
             if let Err(error) = this
                 .api
                 .callback(
-                    caller.interaction,
+                    caller.id,
                     &caller.token,
                     json!({"type": 8, "data": {"choices": choices}}),
                     ACK_TIMEOUTS,
                 )
                 .await
             {
-                debug!(interaction = caller.interaction, %error, "suggestions came too late");
+                debug!(interaction = caller.id, %error, "suggestions came too late");
             }
         });
     }
 
     /// Responds within Discord's three seconds. Returns `false` if Discord did not accept the
     /// response.
-    async fn acknowledge(&self, caller: &InteractionCaller, body: Value) -> bool {
-        match self.api.callback(caller.interaction, &caller.token, body, ACK_TIMEOUTS).await {
+    async fn acknowledge(&self, caller: &Interaction, body: Value) -> bool {
+        match self.api.callback(caller.id, &caller.token, body, ACK_TIMEOUTS).await {
             Ok(()) => true,
             Err(error) => {
-                warn!(interaction = caller.interaction, %error, "cannot answer a command or a menu in time");
+                warn!(interaction = caller.id, %error, "cannot answer a command or a menu in time");
                 false
             }
         }
     }
 
-    async fn put_original(&self, caller: &InteractionCaller, response: &Response) {
+    async fn put_original(&self, caller: &Interaction, response: &Response) {
         let (application, with) =
             (self.identity.application, (response.text.as_str(), &response.components));
         if let Err(error) = self
             .sender
-            .edit_original_with(application, caller.interaction, &caller.token, with, self.timeouts)
+            .edit_original_with(application, caller.id, &caller.token, with, self.timeouts)
             .await
         {
             warn!(channel = caller.channel, length = response.text.chars().count(), %error, "cannot answer a command");
         }
     }
 
-    async fn note(&self, caller: &InteractionCaller, text: &str) {
+    async fn note(&self, caller: &Interaction, text: &str) {
         let text = page::cut_to_page(text);
         if let Err(error) = self
             .sender
             .follow_up_privately(
                 self.identity.application,
-                caller.interaction,
+                caller.id,
                 &caller.token,
                 &text,
                 self.timeouts,

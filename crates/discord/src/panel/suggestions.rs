@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::commands::{PanelAction, Verb};
 use super::scope::ChannelScope;
+use crate::wire::InteractionData;
 use aetheel_dispatch::{CommandAction, Setting, conversation_line};
 use aetheel_model::agent::descriptor::DescriptorChoice;
 use aetheel_model::plain::short_line;
@@ -28,18 +29,18 @@ pub(super) struct TypedOption {
     agent: Option<String>,
 }
 
-/// Parses an interaction of type 4.
-pub(super) fn read(value: &Value) -> Option<TypedOption> {
-    let options = value["data"]["options"].as_array()?;
-    let typed = options.iter().find(|option| option["focused"] == true)?;
-    let agent = options.iter().find(|option| {
-        option["focused"] != true && matches!(option["name"].as_str(), Some("agent" | "backend"))
-    });
+/// Returns the option that is being typed, or `None` if `data` contains none.
+pub(super) fn typed_option(data: &InteractionData) -> Option<TypedOption> {
+    let typed = data.options.iter().find(|option| option.focused)?;
+    let agent = data
+        .options
+        .iter()
+        .find(|option| !option.focused && matches!(option.name.as_str(), "agent" | "backend"));
     Some(TypedOption {
-        agent: agent.and_then(|option| option["value"].as_str()).map(str::to_owned),
-        command: value["data"]["name"].as_str()?.to_owned(),
-        name: typed["name"].as_str().unwrap_or_default().to_owned(),
-        text: typed["value"].as_str().unwrap_or_default().trim().to_owned(),
+        agent: agent.and_then(|option| option.value.as_str()).map(str::to_owned),
+        command: data.name.clone(),
+        name: typed.name.clone(),
+        text: typed.value.as_str().unwrap_or_default().trim().to_owned(),
     })
 }
 
@@ -109,6 +110,8 @@ fn fitting(all: Vec<DescriptorChoice>, typed: &str) -> Vec<Value> {
 
 #[cfg(test)]
 mod tests {
+    use serde::Deserialize as _;
+
     use super::*;
 
     #[test]
@@ -141,14 +144,18 @@ mod tests {
 
     #[test]
     fn the_option_that_is_being_typed_is_read() {
-        let value = json!({"type": 4, "data": {"name": "model", "options": [{"name": "name", "type": 3, "value": " op", "focused": true}]}});
+        let data = |options: Value| {
+            InteractionData::deserialize(json!({"name": "model", "options": options}))
+                .expect("read")
+        };
+        let value = json!([{"name": "name", "type": 3, "value": " op", "focused": true}]);
         let typed = TypedOption {
             command: "model".to_owned(),
             name: "name".to_owned(),
             text: "op".to_owned(),
             agent: None,
         };
-        assert_eq!(read(&value), Some(typed));
-        assert_eq!(read(&json!({"data": {"name": "model", "options": []}})), None);
+        assert_eq!(typed_option(&data(value)), Some(typed));
+        assert_eq!(typed_option(&data(json!([]))), None);
     }
 }

@@ -20,7 +20,6 @@ use parking_lot::Mutex;
 use tracing::info;
 
 pub use offers::OfferHandler;
-pub(super) use press::Press;
 pub(crate) use pressed::{OtherNodes, PressHandler};
 pub(super) use resumed::take_over;
 

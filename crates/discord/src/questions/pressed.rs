@@ -8,8 +8,7 @@ use tracing::{debug, info, warn};
 
 use super::offers::accepted_text;
 use super::press::PressResponse;
-use super::{OfferHandler, Press};
-use super::{QuestionBoard, QuestionStep};
+use super::{OfferHandler, QuestionBoard, QuestionStep};
 use super::{layout, resumed};
 use crate::access::asker::Asker;
 use crate::access::identity::Identity;
@@ -17,6 +16,7 @@ use crate::api::Api;
 use crate::button::{AskChoice, Button};
 use crate::ids;
 use crate::rest::Timeouts;
+use crate::wire::Interaction;
 use aetheel_dispatch::{
     AnswerRefusal, OfferEffect, OfferRefusal, Person, Questions, Recovery, Turns, WaitChoices,
     WarningMutes,
@@ -24,7 +24,6 @@ use aetheel_dispatch::{
 use aetheel_model::agent::AskDecision;
 use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::id::{ChannelId, UserId};
-use aetheel_model::plain::short_line;
 
 /// Whether other nodes may know the question of a button.
 pub(crate) enum OtherNodes {
@@ -52,7 +51,7 @@ pub(crate) struct PressHandler {
 
 impl PressHandler {
     /// Answers a press within Discord's three seconds.
-    pub(crate) async fn answer(&self, press: Press, elsewhere: OtherNodes) {
+    pub(crate) async fn answer(&self, press: Interaction, elsewhere: OtherNodes) {
         let (mut reaction, known) = self.response(&press).await;
         let may_be_answered = match elsewhere {
             OtherNodes::Forwarded if !known => return,
@@ -70,8 +69,8 @@ impl PressHandler {
 
     /// Carries out a press. The flag is `false` if this node does not know the subject of the
     /// button.
-    async fn response(&self, press: &Press) -> (PressResponse, bool) {
-        match Button::read(&press.custom_id) {
+    async fn response(&self, press: &Interaction) -> (PressResponse, bool) {
+        match Button::read(&press.data.custom_id) {
             Some(Button::Offer(id)) => self.press_offer(id, press).await,
             Some(Button::Stop(event)) => (self.stop(event, press).await, true),
             Some(Button::Ask(id, choice)) => {
@@ -84,8 +83,8 @@ impl PressHandler {
 
     /// Sends a response to Discord. `may_be_answered` means that another node may have sent one
     /// before.
-    async fn respond(&self, press: &Press, reaction: PressResponse, may_be_answered: bool) {
-        let (interaction, token) = (press.interaction, press.token.as_str());
+    async fn respond(&self, press: &Interaction, reaction: PressResponse, may_be_answered: bool) {
+        let (interaction, token) = (press.id, press.token.as_str());
         let no_mentions = json!({"parse": []});
         let (body, note) = match reaction {
             PressResponse::Accept => (json!({"type": 6}), None),
@@ -131,10 +130,10 @@ impl PressHandler {
         }
     }
 
-    fn choice_response(&self, id: &str, choice: AskChoice, press: &Press) -> PressResponse {
+    fn choice_response(&self, id: &str, choice: AskChoice, press: &Interaction) -> PressResponse {
         let person = self.person(press);
         let refused = |refusal: AnswerRefusal| match refusal {
-            AnswerRefusal::Gone => self.asks.closed_response(id, press.content.as_deref()),
+            AnswerRefusal::Gone => self.asks.closed_response(id, press.content()),
             other => PressResponse::Private(other.to_string()),
         };
         if self.asks.is_resuming(id) {
@@ -144,7 +143,7 @@ impl PressHandler {
         if let Err(refusal) = self.questions.may_answer(id, &person) {
             return refused(refusal);
         }
-        let words = press.text.clone();
+        let words = press.text().map(str::to_owned);
         let decision = match (choice, words) {
             (AskChoice::Allow, _) => AskDecision::AllowOnce,
             (AskChoice::Always, _) => AskDecision::AllowAlways,
@@ -156,21 +155,21 @@ impl PressHandler {
                 .and_then(|question| Some(question.options.get(at)?.id.clone()))
             {
                 Some(option) => AskDecision::Chosen(option),
-                None => return self.asks.closed_response(id, press.content.as_deref()),
+                None => return self.asks.closed_response(id, press.content()),
             },
             (AskChoice::Change, Some(input)) => AskDecision::AllowChanged(input),
             (AskChoice::Skip(step), _) => match self.asks.answer_step(id, step, |_| vec![]) {
                 QuestionStep::All(answers) => AskDecision::Answers(answers),
                 QuestionStep::Next(reaction) => return reaction,
                 QuestionStep::Gone => {
-                    return self.asks.closed_response(id, press.content.as_deref());
+                    return self.asks.closed_response(id, press.content());
                 }
             },
             (AskChoice::Stop, _) => AskDecision::DenyAndStop,
             (AskChoice::DenyWithReason, Some(words)) => AskDecision::Deny(Some(words)),
             (AskChoice::DenyWithReason | AskChoice::Change | AskChoice::Write(_), None) => {
                 return self.asks.question(id).map_or_else(
-                    || self.asks.closed_response(id, press.content.as_deref()),
+                    || self.asks.closed_response(id, press.content()),
                     |question| PressResponse::Window(layout::modal(&question, choice)),
                 );
             }
@@ -179,14 +178,14 @@ impl PressHandler {
                     QuestionStep::All(answers) => AskDecision::Answers(answers),
                     QuestionStep::Next(reaction) => return reaction,
                     QuestionStep::Gone => {
-                        return self.asks.closed_response(id, press.content.as_deref());
+                        return self.asks.closed_response(id, press.content());
                     }
                 }
             }
             (AskChoice::Option(step, _) | AskChoice::Menu(step), _) => {
                 let chosen: Vec<usize> = match choice {
                     AskChoice::Option(_, at) => vec![at],
-                    _ => press.values.iter().filter_map(|value| value.parse().ok()).collect(),
+                    _ => press.data.values.iter().filter_map(|value| value.parse().ok()).collect(),
                 };
                 let values = |asked: &aetheel_model::agent::Question| {
                     chosen
@@ -198,7 +197,7 @@ impl PressHandler {
                     QuestionStep::All(answers) => AskDecision::Answers(answers),
                     QuestionStep::Next(reaction) => return reaction,
                     QuestionStep::Gone => {
-                        return self.asks.closed_response(id, press.content.as_deref());
+                        return self.asks.closed_response(id, press.content());
                     }
                 }
             }
@@ -211,49 +210,36 @@ impl PressHandler {
 
     /// Stops a turn. The button is removed when the answer of the turn is shown. If the turn is not
     /// running, this removes the button.
-    async fn stop(&self, event: u64, press: &Press) -> PressResponse {
+    async fn stop(&self, event: u64, press: &Interaction) -> PressResponse {
         if !self.admits(press) {
             return PressResponse::Private("You may not use me here.".to_owned());
         }
-        let Some(channel) = press.channel else {
-            return PressResponse::Private(NOT_RUNNING.to_owned());
-        };
+        let channel = press.channel;
         if self.turns.stop_turn(&ids::lane(channel), event).await {
-            info!(event, channel, user = press.user.id, "a person stopped a turn by its button");
+            info!(event, channel, user = press.user().id, "a person stopped a turn by its button");
             AuditEntry::new(AuditKind::TurnStopped)
-                .by(Some(UserId::discord(press.user.id)), Some(press.user.display_name()))
+                .by(Some(UserId::discord(press.user().id)), Some(press.user().display_name()))
                 .in_lane(&ids::lane(channel))
                 .with("event", event)
                 .with("running", "yes")
                 .note();
             return PressResponse::Accept;
         }
-        PressResponse::Close(press.content.clone().unwrap_or_default(), NOT_RUNNING.to_owned())
+        PressResponse::Close(press.content().unwrap_or_default().to_owned(), NOT_RUNNING.to_owned())
     }
 
     /// Returns whether the person may use the bot in the channel.
-    pub(super) fn admits(&self, press: &Press) -> bool {
-        press.channel.is_some_and(|channel| {
-            let asker = Asker {
-                user: press.user.id,
-                roles: press.roles.clone(),
-                channel,
-                parent: press.parent,
-                guild: press.guild,
-                owner: self.identity.owners.contains(&press.user.id),
-            };
-            self.identity.admit(&asker).is_ok()
-        })
+    pub(super) fn admits(&self, press: &Interaction) -> bool {
+        self.identity.admit(&Asker::of(press, &self.identity)).is_ok()
     }
 
-    pub(super) fn person(&self, press: &Press) -> Person {
-        let name = short_line(press.nick.as_deref().unwrap_or(press.user.display_name()), 64);
-        let roles = ids::roles_with_everyone(&press.roles, press.guild);
+    pub(super) fn person(&self, press: &Interaction) -> Person {
+        let roles = ids::roles_with_everyone(press.roles(), press.guild);
         Person::User {
-            id: UserId::discord(press.user.id),
+            id: UserId::discord(press.user().id),
             roles,
-            owner: self.identity.owners.contains(&press.user.id),
-            name,
+            owner: self.identity.owners.contains(&press.user().id),
+            name: press.name(),
         }
     }
 }
@@ -271,11 +257,11 @@ const OTHERS_GRACE: Duration = Duration::from_secs(1);
 impl PressHandler {
     /// Repeats an event or delivers a lost reply, and removes the button. The flag is `false` if
     /// this node does not know the offer.
-    pub(super) async fn press_offer(&self, id: &str, press: &Press) -> (PressResponse, bool) {
+    pub(super) async fn press_offer(&self, id: &str, press: &Interaction) -> (PressResponse, bool) {
         let person = self.person(press);
-        let content = press.content.as_deref().unwrap_or_default();
+        let content = press.content().unwrap_or_default();
         // The response edits the notice of a wait, so that its end does not.
-        let wait = press.message.and_then(|message| self.asks.notes.take_pressed_wait(message));
+        let wait = press.message().and_then(|message| self.asks.notes.take_pressed_wait(message));
         let taken = self.accept_offer(id, &person, press).await;
         let known = taken != Err(OfferRefusal::Gone);
         if let Some(wait) = wait {
@@ -302,10 +288,10 @@ impl PressHandler {
         &self,
         id: &str,
         person: &Person,
-        press: &Press,
+        press: &Interaction,
     ) -> Result<OfferEffect, OfferRefusal> {
         let is_admitted = self.admits(press);
-        let here = press.channel.filter(|_| is_admitted).map(ChannelId::discord);
+        let here = is_admitted.then(|| ChannelId::discord(press.channel));
         if let Some(pressed) = self.mutes.press(id, person, here).await {
             return pressed;
         }
@@ -322,14 +308,14 @@ impl PressHandler {
 }
 
 /// Adds the press of an offer's button to the audit log.
-fn note_press(id: &str, person: &Person, press: &Press, refusal: Option<&OfferRefusal>) {
+fn note_press(id: &str, person: &Person, press: &Interaction, refusal: Option<&OfferRefusal>) {
     let (user, name) = match person {
         Person::User { id, name, .. } => (Some(*id), Some(name.as_str())),
         Person::Terminal => (None, None),
     };
     AuditEntry::new(AuditKind::OfferPressed)
         .by(user, name)
-        .with_known("lane", press.channel.map(crate::ids::lane))
+        .in_lane(&ids::lane(press.channel))
         .with("offer", id)
         .with(
             "result",

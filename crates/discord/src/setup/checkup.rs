@@ -100,14 +100,14 @@ pub struct Checkup {
 
 #[derive(Deserialize)]
 struct AccountDetails {
-    #[serde(deserialize_with = "id")]
+    #[serde(with = "id")]
     id: u64,
     username: String,
 }
 
 #[derive(Deserialize)]
 struct ApplicationDetails {
-    #[serde(deserialize_with = "id")]
+    #[serde(with = "id")]
     id: u64,
     #[serde(default)]
     flags: u64,
@@ -117,7 +117,7 @@ struct ApplicationDetails {
 
 #[derive(Deserialize)]
 struct OwningTeam {
-    #[serde(deserialize_with = "id")]
+    #[serde(with = "id")]
     owner_user_id: u64,
     #[serde(default)]
     members: Vec<OwningTeamMember>,
@@ -143,7 +143,7 @@ impl ApplicationDetails {
 
 #[derive(Deserialize)]
 struct Server {
-    #[serde(deserialize_with = "id")]
+    #[serde(with = "id")]
     id: u64,
     name: String,
 }

@@ -4,7 +4,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::{User, id, maybe_id};
+use super::{User, id};
 
 /// A channel or thread.
 #[derive(Deserialize)]
@@ -13,9 +13,9 @@ pub(crate) struct ChannelDetails {
     pub(crate) name: Option<String>,
     #[serde(rename = "type", default)]
     pub(crate) kind: u8,
-    #[serde(default, deserialize_with = "maybe_id")]
+    #[serde(default, with = "id::maybe")]
     pub(crate) guild_id: Option<u64>,
-    #[serde(default, deserialize_with = "maybe_id")]
+    #[serde(default, with = "id::maybe")]
     pub(crate) parent_id: Option<u64>,
     #[serde(default)]
     permission_overwrites: Vec<WireOverwrite>,
@@ -35,7 +35,7 @@ pub(crate) struct Overwrite {
 
 #[derive(Clone, Copy, Deserialize)]
 struct WireOverwrite {
-    #[serde(deserialize_with = "id")]
+    #[serde(with = "id")]
     id: u64,
     #[serde(deserialize_with = "bits")]
     allow: u64,
@@ -45,7 +45,7 @@ struct WireOverwrite {
 
 #[derive(Deserialize)]
 struct RolePermissions {
-    #[serde(deserialize_with = "id")]
+    #[serde(with = "id")]
     id: u64,
     #[serde(deserialize_with = "bits")]
     permissions: u64,
@@ -54,7 +54,7 @@ struct RolePermissions {
 /// A guild with its roles.
 #[derive(Deserialize)]
 pub(crate) struct GuildDetails {
-    #[serde(deserialize_with = "id")]
+    #[serde(with = "id")]
     pub(crate) owner_id: u64,
     roles: Vec<RolePermissions>,
 }

@@ -1,19 +1,19 @@
 //! Messages and their parts.
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{Member, User, id, ids, maybe_id};
+use super::{Member, User, id, or_default};
 use aetheel_model::event::AttachedFile;
 
 /// A message, with the fields that are used.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Message {
-    #[serde(deserialize_with = "id")]
+    #[serde(with = "id")]
     pub(crate) id: u64,
-    #[serde(deserialize_with = "id")]
+    #[serde(with = "id")]
     pub(crate) channel_id: u64,
     /// The guild. Missing in messages from Discord's HTTP interface, even in guilds.
-    #[serde(default, deserialize_with = "maybe_id")]
+    #[serde(default, with = "id::maybe")]
     pub(crate) guild_id: Option<u64>,
     pub(crate) author: User,
     #[serde(default)]
@@ -23,9 +23,9 @@ pub(crate) struct Message {
     #[serde(default)]
     pub(crate) mentions: Vec<User>,
     /// Roles that its text mentions.
-    #[serde(default, deserialize_with = "ids")]
+    #[serde(default, with = "id::list")]
     pub(crate) mention_roles: Vec<u64>,
-    #[serde(default, deserialize_with = "maybe_id")]
+    #[serde(default, with = "id::maybe")]
     pub(crate) webhook_id: Option<u64>,
     /// Discord's message type: 0 is a message and 19 a reply. Discord itself creates those of all
     /// other types.
@@ -44,7 +44,7 @@ pub(crate) struct Message {
 }
 
 /// The reactions to a message with one emoji.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Reaction {
     pub(crate) emoji: Emoji,
     /// Whether the bot is among those who reacted.
@@ -52,13 +52,13 @@ pub(crate) struct Reaction {
     pub(crate) me: bool,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Emoji {
     #[serde(default)]
     pub(crate) name: Option<String>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MessageFile {
     pub(crate) filename: String,
     #[serde(default)]
@@ -80,27 +80,40 @@ impl From<MessageFile> for AttachedFile {
 }
 
 /// A message that was changed by its author, or by Discord, which adds previews of links.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct MessageEdit {
-    #[serde(deserialize_with = "id")]
+    #[serde(with = "id")]
     pub(crate) id: u64,
-    #[serde(deserialize_with = "id")]
+    #[serde(with = "id")]
     pub(crate) channel_id: u64,
-    #[serde(default, deserialize_with = "maybe_id")]
+    #[serde(default, with = "id::maybe")]
     pub(crate) guild_id: Option<u64>,
     #[serde(default)]
     pub(crate) author: Option<User>,
     #[serde(default)]
     pub(crate) content: Option<String>,
-    #[serde(default, deserialize_with = "users")]
+    #[serde(default, deserialize_with = "or_default")]
     pub(crate) mentions: Vec<User>,
     /// The time of the edit. `None` if the author did not edit the message.
     #[serde(default)]
     pub(crate) edited_timestamp: Option<String>,
 }
 
+/// The deletion of one message, or of several at once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct MessageDeletion {
+    #[serde(default, with = "id::maybe")]
+    pub(crate) id: Option<u64>,
+    #[serde(default, with = "id::list")]
+    pub(crate) ids: Vec<u64>,
+    #[serde(with = "id")]
+    pub(crate) channel_id: u64,
+    #[serde(default, with = "id::maybe")]
+    pub(crate) guild_id: Option<u64>,
+}
+
 /// The message that another one replies to.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ReferencedMessage {
     pub(crate) author: User,
     #[serde(default)]
@@ -112,7 +125,7 @@ pub(crate) struct ReferencedMessage {
 }
 
 /// A message that another one forwards. Discord does not send its author.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ForwardedMessage {
     #[serde(default)]
     pub(crate) content: String,
@@ -134,9 +147,4 @@ fn forwarded<'de, D: Deserializer<'de>>(
         Snapshot::Wrapped { message } | Snapshot::Bare(message) => message,
     };
     Ok(Vec::<Snapshot>::deserialize(deserializer)?.into_iter().map(bare).collect())
-}
-
-/// Parses users. serenity writes null where Discord left them out.
-fn users<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<User>, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

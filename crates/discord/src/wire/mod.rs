@@ -1,14 +1,16 @@
 //! Discord's objects with only the fields that are used, so that other fields may change.
 
 pub(super) mod guilds;
+pub(super) mod id;
+mod interactions;
 mod messages;
 
-use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
-pub(super) use messages::{Message, MessageEdit, MessageFile, ReferencedMessage};
+pub(super) use interactions::{Interaction, InteractionData};
+pub(super) use messages::{Message, MessageDeletion, MessageEdit, MessageFile, ReferencedMessage};
 
 /// The time at which Discord's ids begin, in milliseconds since 1970.
 const EPOCH_MS: u64 = 1_420_070_400_000;
@@ -47,9 +49,9 @@ pub(super) fn age_by_discord(id: u64, ahead: Option<i64>) -> Duration {
 }
 
 /// A Discord account, of a person or a bot.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct User {
-    #[serde(deserialize_with = "id")]
+    #[serde(with = "id")]
     pub(super) id: u64,
     pub(super) username: String,
     #[serde(default)]
@@ -66,9 +68,9 @@ impl User {
 }
 
 /// A user as a member of a guild.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Member {
-    #[serde(default, deserialize_with = "ids")]
+    #[serde(default, with = "id::list")]
     pub(super) roles: Vec<u64>,
     #[serde(default)]
     pub(super) nick: Option<String>,
@@ -76,7 +78,7 @@ pub(super) struct Member {
 
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Role {
-    #[serde(deserialize_with = "id")]
+    #[serde(with = "id")]
     pub(super) id: u64,
     #[serde(default)]
     pub(super) tags: RoleTags,
@@ -85,132 +87,26 @@ pub(super) struct Role {
 /// The tags of a role, which name the bot that the role belongs to.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct RoleTags {
-    #[serde(default, deserialize_with = "maybe_id")]
+    #[serde(default, with = "id::maybe")]
     pub(super) bot_id: Option<u64>,
-}
-
-/// Returns the user of an interaction, as a user and as a member. In a direct message, the member
-/// is empty.
-pub(super) fn interacting_user(interaction: &serde_json::Value) -> Option<(User, Member)> {
-    let member = &interaction["member"];
-    match User::deserialize(&member["user"]) {
-        Ok(user) => Some((user, Member::deserialize(member).ok()?)),
-        Err(_) => Some((User::deserialize(&interaction["user"]).ok()?, Member::default())),
-    }
 }
 
 /// Parses an id as Discord writes it.
 pub(super) fn id_in(value: &serde_json::Value) -> Option<u64> {
-    parse_id(value.as_str()?)
-}
-
-/// Parses an id. Refuses 0, which Discord never assigns and on which serenity panics.
-fn parse_id(text: &str) -> Option<u64> {
-    text.parse().ok().filter(|id| *id != 0)
-}
-
-/// The options of the bot's commands that contain a text of the user.
-const PROMPT_OPTIONS: [&str; 2] = ["prompt", "message"];
-
-/// A slash command that a person used. Has no `Debug`, so that the token is never logged.
-#[derive(Clone)]
-pub(super) struct SlashInteraction {
-    pub(super) interaction: u64,
-    pub(super) token: String,
-    pub(super) channel: u64,
-    /// The channel that the thread belongs to, if the command was used in a thread.
-    pub(super) parent: Option<u64>,
-    pub(super) guild: Option<u64>,
-    pub(super) user: User,
-    pub(super) roles: Vec<u64>,
-    pub(super) nick: Option<String>,
-    pub(super) name: String,
-    /// The text of the user, from the option `prompt` or `message`.
-    pub(super) prompt: String,
-    /// The options with a text, by name.
-    pub(super) options: Vec<(String, String)>,
-    /// The files of the options that take one.
-    pub(super) files: Vec<MessageFile>,
-}
-
-impl SlashInteraction {
-    /// Parses an interaction. Returns `None` if it is not a slash command.
-    pub(super) fn read(value: &serde_json::Value) -> Option<Self> {
-        #[derive(Deserialize)]
-        struct Wire {
-            #[serde(deserialize_with = "id")]
-            id: u64,
-            #[serde(rename = "type")]
-            kind: u8,
-            token: String,
-            #[serde(default, deserialize_with = "maybe_id")]
-            guild_id: Option<u64>,
-            #[serde(deserialize_with = "id")]
-            channel_id: u64,
-            #[serde(default)]
-            channel: Option<Channel>,
-            data: Data,
-        }
-        #[derive(Deserialize)]
-        struct Data {
-            name: String,
-            #[serde(default)]
-            options: Vec<Chosen>,
-            #[serde(default)]
-            resolved: Resolved,
-        }
-        #[derive(Default, Deserialize)]
-        struct Resolved {
-            #[serde(default)]
-            attachments: BTreeMap<String, MessageFile>,
-        }
-        #[derive(Deserialize)]
-        struct Chosen {
-            name: String,
-            #[serde(default)]
-            value: serde_json::Value,
-        }
-        let wire = Wire::deserialize(value).ok().filter(|wire| wire.kind == 2)?;
-        let (user, member) = interacting_user(value)?;
-        let texts =
-            wire.data.options.iter().filter_map(|option| {
-                Some((option.name.clone(), option.value.as_str()?.to_owned()))
-            });
-        let given = texts.collect();
-        let prompt = wire
-            .data
-            .options
-            .iter()
-            .find(|option| PROMPT_OPTIONS.contains(&option.name.as_str()))
-            .and_then(|option| option.value.as_str());
-        Some(Self {
-            interaction: wire.id,
-            token: wire.token,
-            channel: wire.channel_id,
-            parent: wire.channel.as_ref().and_then(Channel::thread_parent),
-            guild: wire.guild_id,
-            user,
-            roles: member.roles,
-            nick: member.nick,
-            name: wire.data.name,
-            prompt: prompt.unwrap_or_default().to_owned(),
-            options: given,
-            files: wire.data.resolved.attachments.into_values().collect(),
-        })
-    }
+    id::parse(value.as_str()?)
 }
 
 /// A channel or thread.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Channel {
     #[serde(rename = "type")]
     pub(super) kind: u8,
-    #[serde(default, deserialize_with = "maybe_id")]
+    #[serde(default, with = "id::maybe")]
     pub(super) guild_id: Option<u64>,
-    #[serde(default, deserialize_with = "maybe_id")]
+    #[serde(default, with = "id::maybe")]
     pub(super) parent_id: Option<u64>,
     /// The user who opened the thread.
-    #[serde(default, deserialize_with = "maybe_id")]
+    #[serde(default, with = "id::maybe")]
     pub(super) owner_id: Option<u64>,
 }
 
@@ -218,14 +114,18 @@ impl Channel {
     /// Returns the channel that a thread belongs to. The parent of other channels is a category,
     /// which is not used.
     pub(super) fn thread_parent(&self) -> Option<u64> {
-        self.parent_id.filter(|_| matches!(self.kind, 10..=12))
+        self.parent_id.filter(|_| self.is_thread())
+    }
+
+    pub(super) fn is_thread(&self) -> bool {
+        matches!(self.kind, 10..=12)
     }
 }
 
 /// The application behind the bot.
 #[derive(Debug, Deserialize)]
 pub(super) struct Application {
-    #[serde(deserialize_with = "id")]
+    #[serde(with = "id")]
     pub(super) id: u64,
     #[serde(default)]
     pub(super) owner: Option<User>,
@@ -280,26 +180,11 @@ fn one() -> u32 {
     1
 }
 
-pub(super) fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    parse_id(&text).ok_or_else(|| not_an_id(&text))
-}
-
-/// Parses an id that may be missing or null. An invalid id is an error, because a message of a
-/// server must not count as a direct message.
-pub(super) fn maybe_id<'de, D: Deserializer<'de>>(
+/// Parses a value. serenity writes null where Discord left it out.
+fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
-) -> Result<Option<u64>, D::Error> {
-    let text = Option::<String>::deserialize(deserializer)?;
-    text.map(|text| parse_id(&text).ok_or_else(|| not_an_id(&text))).transpose()
-}
-
-fn not_an_id<E: serde::de::Error>(text: &str) -> E {
-    E::custom(format!("{text:?} is not an id"))
-}
-
-fn ids<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
-    Ok(Vec::<String>::deserialize(deserializer)?.iter().filter_map(|text| parse_id(text)).collect())
+) -> Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -315,20 +200,6 @@ mod tests {
         }))
         .expect("enough");
         assert_eq!((message.id, message.guild_id, message.author.display_name()), (5, None, "ann"));
-    }
-
-    #[test]
-    fn a_slash_command_in_a_thread_names_the_parent_and_one_in_a_category_does_not() {
-        let slash = |kind: u8| {
-            SlashInteraction::read(&json!({
-                "id": "1", "type": 2, "token": "t", "channel_id": "3", "channel": {"id": "3", "type": kind, "parent_id": "9"}, "guild_id": "4",
-                "member": {"user": {"id": "7", "username": "ann"}, "roles": ["8"], "nick": "Annie"},
-                "data": {"name": "ask", "options": [{"name": "prompt", "type": 3, "value": "hello"}]},
-            }))
-            .expect("a slash command")
-        };
-        assert_eq!((slash(11).parent, slash(0).parent), (Some(9), None));
-        assert_eq!((slash(0).prompt.as_str(), slash(0).roles), ("hello", vec![8]));
     }
 
     #[test]
