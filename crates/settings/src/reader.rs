@@ -208,13 +208,13 @@ impl<'a> VariableReader<'a> {
 
     /// Reads a time of 0 to 100 years: a number of days, or a number with a unit.
     pub(super) fn days(&mut self, row: &SettingVariable) -> Duration {
-        self.time(row, TimeUnit::Days, Duration::ZERO..=TimeUnit::Days.times(36_500), false)
+        self.time(row, TimeUnit::DAYS, Duration::ZERO..=TimeUnit::DAYS.times(36_500), false)
     }
 
     /// Reads a time: a number of seconds, or a number with a unit. The limits are seconds.
     pub(super) fn seconds(&mut self, row: &SettingVariable, least: u64, most: u64) -> Duration {
         let limits = Duration::from_secs(least)..=Duration::from_secs(most);
-        self.time(row, TimeUnit::Seconds, limits, false)
+        self.time(row, TimeUnit::SECONDS, limits, false)
     }
 
     /// Reads a number of MiB. Returns bytes.
@@ -225,8 +225,8 @@ impl<'a> VariableReader<'a> {
     /// Reads a time of at most 30 days: a number of milliseconds, or a number with a unit. `least`
     /// is in milliseconds.
     pub(super) fn milliseconds(&mut self, row: &SettingVariable, least: u64) -> Duration {
-        let limits = Duration::from_millis(least)..=TimeUnit::Days.times(30);
-        self.time(row, TimeUnit::Milliseconds, limits, false)
+        let limits = Duration::from_millis(least)..=TimeUnit::DAYS.times(30);
+        self.time(row, TimeUnit::MILLISECONDS, limits, false)
     }
 
     /// Like [`Self::milliseconds`], but returns `None` for 0, which means that there is no limit.
@@ -235,8 +235,8 @@ impl<'a> VariableReader<'a> {
         row: &SettingVariable,
         least: u64,
     ) -> Option<Duration> {
-        let limits = Duration::from_millis(least)..=TimeUnit::Days.times(30);
-        Some(self.time(row, TimeUnit::Milliseconds, limits, true)).filter(|time| !time.is_zero())
+        let limits = Duration::from_millis(least)..=TimeUnit::DAYS.times(30);
+        Some(self.time(row, TimeUnit::MILLISECONDS, limits, true)).filter(|time| !time.is_zero())
     }
 
     /// Reads a time within limits, or 0 if `zero` is true.
@@ -254,7 +254,7 @@ impl<'a> VariableReader<'a> {
             let (least, most) = (TimeUnit::shortest(*limits.start()), TimeUnit::shortest(*limits.end()));
             self.fault(format!(
                 "{row} {text:?} must be {or_zero}a time from {least} to {most}, such as `30s`, `5m` or `2h`; a number without a unit is in {}",
-                unit.word()
+                unit.word
             ));
             unit.parse(row.default).unwrap_or(*limits.start())
         })

@@ -4,53 +4,30 @@ use std::time::Duration;
 
 /// A unit of time. The unit of a number without a suffix depends on the setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TimeUnit {
-    Milliseconds,
-    Seconds,
-    Minutes,
-    Hours,
-    Days,
+pub(super) struct TimeUnit {
+    suffix: &'static str,
+    pub(super) word: &'static str,
+    /// The length of the unit.
+    milliseconds: u64,
 }
 
 impl TimeUnit {
+    pub(super) const MILLISECONDS: Self = Self::new("ms", "milliseconds", 1);
+    pub(super) const SECONDS: Self = Self::new("s", "seconds", 1_000);
+    const MINUTES: Self = Self::new("m", "minutes", 60_000);
+    const HOURS: Self = Self::new("h", "hours", 3_600_000);
+    pub(super) const DAYS: Self = Self::new("d", "days", 86_400_000);
     /// All units, the longest first.
     const ALL: [Self; 5] =
-        [Self::Days, Self::Hours, Self::Minutes, Self::Seconds, Self::Milliseconds];
+        [Self::DAYS, Self::HOURS, Self::MINUTES, Self::SECONDS, Self::MILLISECONDS];
 
-    fn suffix(self) -> &'static str {
-        match self {
-            Self::Milliseconds => "ms",
-            Self::Seconds => "s",
-            Self::Minutes => "m",
-            Self::Hours => "h",
-            Self::Days => "d",
-        }
-    }
-
-    /// Returns the name of the unit.
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Milliseconds => "milliseconds",
-            Self::Seconds => "seconds",
-            Self::Minutes => "minutes",
-            Self::Hours => "hours",
-            Self::Days => "days",
-        }
-    }
-
-    fn milliseconds(self) -> u64 {
-        match self {
-            Self::Milliseconds => 1,
-            Self::Seconds => 1_000,
-            Self::Minutes => 60_000,
-            Self::Hours => 3_600_000,
-            Self::Days => 86_400_000,
-        }
+    const fn new(suffix: &'static str, word: &'static str, milliseconds: u64) -> Self {
+        Self { suffix, word, milliseconds }
     }
 
     /// Returns this number of units. Saturates.
     pub(super) fn times(self, number: u64) -> Duration {
-        Duration::from_millis(number.saturating_mul(self.milliseconds()))
+        Duration::from_millis(number.saturating_mul(self.milliseconds))
     }
 
     /// Parses a whole number with a unit, or without one for this unit.
@@ -59,20 +36,20 @@ impl TimeUnit {
         let (number, suffix) = text.split_at(end);
         let unit = match suffix.trim_start() {
             "" => self,
-            suffix => Self::ALL.into_iter().find(|unit| unit.suffix() == suffix)?,
+            suffix => Self::ALL.into_iter().find(|unit| unit.suffix == suffix)?,
         };
-        let milliseconds = number.parse::<u64>().ok()?.checked_mul(unit.milliseconds())?;
+        let milliseconds = number.parse::<u64>().ok()?.checked_mul(unit.milliseconds)?;
         Some(Duration::from_millis(milliseconds))
     }
 
     /// Formats a time with the longest unit that divides it, such as `90s` or `2h`.
     pub(super) fn shortest(time: Duration) -> String {
         let all = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let divides = |unit: &Self| all % unit.milliseconds() == 0;
-        let unit = Self::ALL.into_iter().find(divides).unwrap_or(Self::Milliseconds);
+        let divides = |unit: &Self| all % unit.milliseconds == 0;
+        let unit = Self::ALL.into_iter().find(divides).unwrap_or(Self::MILLISECONDS);
         match all {
             0 => "0".to_owned(),
-            _ => format!("{}{}", all / unit.milliseconds(), unit.suffix()),
+            _ => format!("{}{}", all / unit.milliseconds, unit.suffix),
         }
     }
 }
@@ -83,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_time_has_a_unit_or_that_of_its_setting() {
-        let seconds = |text| TimeUnit::Seconds.parse(text).map(|time| time.as_millis());
+        let seconds = |text| TimeUnit::SECONDS.parse(text).map(|time| time.as_millis());
         for (text, milliseconds) in [
             ("90", 90_000),
             ("0", 0),
