@@ -69,7 +69,7 @@ impl BoundDashboard {
             discord: discord.clone(),
             workspace: core.workspace.clone(),
             zone: core.config.time_zone.clone(),
-            has_output_channel: core.config.output_channel.is_some(),
+            has_output_channel: core.config.discord.output_channel.is_some(),
             step_viewer: StepViewer::new(core.drain.recorder(), redactor.clone()),
             backends,
             query_timeout: core.config.agents.query_timeout,

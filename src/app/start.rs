@@ -103,7 +103,7 @@ impl Connected {
             notes.note_seen(channel, message);
         }
         token_claim::claim(&prepared.config);
-        tracing::info!(address = options.api_base, "connecting to discord");
+        tracing::info!(address = options.settings.api_base, "connecting to discord");
         let connecting = Discord::connect(options, notes);
         let discord =
             progress::with_log("connecting to discord", connecting).await.map_err(refused)?;
@@ -269,7 +269,7 @@ fn run_schedules(core: &Core) -> LeaderOnly {
     let file = node.map(|node| node.leader_file(core.workspace.folder()));
     let leadership = node.map_or_else(|| watch::channel(true).1, ClusterNode::leadership);
     let (dispatcher, workspace) = (core.dispatcher.clone(), core.workspace.clone());
-    let (zone, output) = (core.config.time_zone.clone(), core.config.output_channel);
+    let (zone, output) = (core.config.time_zone.clone(), core.config.discord.output_channel);
     LeaderOnly::run(leadership, file, move || {
         let (dispatcher, workspace) = (dispatcher.clone(), workspace.clone());
         let zone = zone.clone();

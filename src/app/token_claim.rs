@@ -24,7 +24,7 @@ pub(super) fn claim(config: &Config) {
     else {
         return;
     };
-    let secret = format!("aetheel {} {}", config.discord_api_base, token.expose_secret());
+    let secret = format!("aetheel {} {}", config.discord.api_base, token.expose_secret());
     let name = format!("aetheel-bot-{:x}", Sha256::digest(secret));
     let name = SocketAddr::from_abstract_name(name);
     match name.and_then(|name| UnixListener::bind_addr(&name)) {

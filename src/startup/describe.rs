@@ -51,7 +51,7 @@ impl PreparedStart {
         lines.extend(self.backends());
         let (heartbeats, jobs) =
             (self.workspace.heartbeats().await, self.workspace.cron_jobs().await);
-        let placed = self.config.output_channel.is_some();
+        let placed = self.config.discord.output_channel.is_some();
         let plan = sources::plan(
             heartbeats.as_deref(),
             &jobs,

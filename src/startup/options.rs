@@ -1,7 +1,6 @@
 //! Converts settings into the options of the parts of the gateway.
 
 use aetheel_discord::{DiscordOptions, StartError, TimeLimits};
-use aetheel_model::id::ChannelId;
 use aetheel_model::redact::Redactor;
 use aetheel_runtime::lease::Lease;
 use aetheel_settings::Config;
@@ -20,16 +19,8 @@ pub fn trust_gate(config: &Config) -> TrustGate {
 pub fn discord_options(config: &Config, redactor: Redactor) -> Result<DiscordOptions, StartError> {
     Ok(DiscordOptions {
         token: config.discord_bot_token.clone().ok_or(StartError::NoToken)?,
-        api_base: config.discord_api_base.clone(),
-        command_alias: config.command_alias.clone(),
+        settings: config.discord.clone(),
         dashboard: config.dashboard_address.is_some(),
-        output_channel: config.output_channel.and_then(ChannelId::as_discord),
-        long_answer: config.long_answer,
-        requests_per_second: config.discord_requests_per_second,
-        shards: config.shards,
-        footer: config.footer.clone(),
-        owners: config.owners.iter().filter_map(|owner| owner.as_discord()).collect(),
-        allowed: config.allowed.clone(),
         redactor,
         time_limits: TimeLimits::default(),
         lease: Lease::endless(),

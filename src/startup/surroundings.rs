@@ -163,7 +163,7 @@ fn open_status(address: SocketAddr) -> Finding {
 /// Reports the access lists. Returns `None` without a token, because nobody can use the bot then.
 fn access(config: &Config) -> Option<Finding> {
     config.discord_bot_token.as_ref()?;
-    let open = access::warning(&config.allowed, config.safety);
+    let open = access::warning(&config.discord.allowed, config.safety);
     Some(
         open.unwrap_or_else(|| {
             Finding::ok("access", "only listed people and roles may use the bot")
@@ -178,7 +178,7 @@ const FIRST_ID: u64 = 10_000_000_000_000_000;
 fn invented_users(config: &Config) -> impl Iterator<Item = Finding> {
     let is_invented =
         |user: &&UserId| user.to_string().parse::<u64>().is_ok_and(|id| id < FIRST_ID);
-    config.allowed.users.iter().filter(is_invented).map(|user| {
+    config.discord.allowed.users.iter().filter(is_invented).map(|user| {
         Finding::invalid("access lists", format!("ALLOWED_USERS: {user} is not the id of a user"))
             .with_hint("copy the id with Discord's developer mode; it has 17 digits or more")
     })

@@ -158,7 +158,7 @@ pub fn without_channel(config: &Config) -> Vec<Finding> {
         let now = jiff::Timestamp::now();
         sources::plan(Some(&heartbeats), &jobs, &config.time_zone, placed, now).warnings
     };
-    let mut warnings = plan(config.output_channel.is_some());
+    let mut warnings = plan(config.discord.output_channel.is_some());
     let others = plan(true);
     warnings.retain(|warning| !others.contains(warning));
     let finding = |warning| {

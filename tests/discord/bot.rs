@@ -28,6 +28,7 @@ use aetheel_model::id::{ChannelId, UserId, UserOrRoleId};
 use aetheel_model::queue::QueueLimits;
 use aetheel_model::redact::Redactor;
 use aetheel_recording::Backend;
+use aetheel_settings::DiscordSettings;
 use aetheel_store::workspace::Workspace;
 use aetheel_turn::{Backends, ProcessCommand};
 use async_trait::async_trait;
@@ -381,16 +382,18 @@ pub fn everybody() -> AllowLists {
 pub fn options(local: &LocalDiscord, windows: TimeLimits) -> DiscordOptions {
     DiscordOptions {
         token: TOKEN.to_owned().into(),
-        api_base: local.url().to_owned(),
+        settings: DiscordSettings {
+            api_base: local.url().to_owned(),
+            command_alias: Some("claude".to_owned()),
+            output_channel: None,
+            long_answer: None,
+            requests_per_second: 45,
+            shards: None,
+            footer: Vec::new(),
+            owners: Vec::new(),
+            allowed: everybody(),
+        },
         dashboard: false,
-        command_alias: Some("claude".to_owned()),
-        output_channel: None,
-        long_answer: None,
-        requests_per_second: 45,
-        shards: None,
-        footer: Vec::new(),
-        owners: Vec::new(),
-        allowed: everybody(),
         redactor: Redactor::default(),
         time_limits: windows,
         lease: aetheel_runtime::lease::Lease::endless(),
@@ -414,7 +417,8 @@ impl Bot {
 
     /// Starts a bot that allows only these users.
     pub async fn allowing(local: &LocalDiscord, allowed: AllowLists) -> Self {
-        let options = DiscordOptions { allowed, ..options(local, TimeLimits::default()) };
+        let mut options = options(local, TimeLimits::default());
+        options.settings.allowed = allowed;
         Self::with_options(options, Home::new().await).await.expect("the bot starts")
     }
 

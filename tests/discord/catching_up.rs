@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aetheel_discord::{DiscordOptions, TimeLimits};
+use aetheel_discord::TimeLimits;
 use aetheel_model::access::AllowLists;
 use aetheel_model::event::Lane;
 use aetheel_model::id::{ChannelId, MessageId, UserId};
@@ -28,7 +28,8 @@ async fn home(local: &LocalDiscord, channels: impl IntoIterator<Item = u64>) -> 
 /// Starts a bot that allows only Ann.
 async fn start(local: &LocalDiscord, home: &Arc<Home>) -> Bot {
     let allowed = AllowLists { users: [ANN].map(UserId::discord).into(), ..AllowLists::default() };
-    let options = DiscordOptions { allowed, ..options(local, TimeLimits::default()) };
+    let mut options = options(local, TimeLimits::default());
+    options.settings.allowed = allowed;
     Bot::with_options(options, Arc::clone(home)).await.expect("the bot starts")
 }
 
@@ -100,8 +101,8 @@ async fn prompts_of_the_first_channels_are_accepted_before_all_channels_are_read
     }
     // Requests are sent in order. If all channels were read at the same time, the requests about
     // the first prompt would be sent after 60 others.
-    let options =
-        DiscordOptions { requests_per_second: 20, ..options(&local, TimeLimits::default()) };
+    let mut options = options(&local, TimeLimits::default());
+    options.settings.requests_per_second = 20;
     let bot = Bot::with_options(options, Arc::clone(&home)).await.expect("the bot starts");
     bot.event(&local, "missed").await;
     let read = count(&local, "/messages");

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use aetheel_discord::{DiscordOptions, TimeLimits};
+use aetheel_discord::TimeLimits;
 use aetheel_model::access::AllowLists;
 use aetheel_model::id::{ChannelId, GuildId, MessageId, RoleId};
 
@@ -61,7 +61,8 @@ async fn after_a_long_outage_the_client_is_rebuilt_and_catches_up_once() {
         guilds: [GUILD].map(GuildId::discord).into(),
         ..AllowLists::default()
     };
-    let options = DiscordOptions { allowed, ..options(&local, impatient()) };
+    let mut options = options(&local, impatient());
+    options.settings.allowed = allowed;
     let bot = Bot::with_options(options, Home::new().await).await.expect("the bot starts");
     for (channel, text) in [(CHANNEL, "before"), (THREAD, "thread before")] {
         local.mention(channel, ANN, text);

@@ -1,6 +1,5 @@
 //! Tests of threads, waiting prompts, edits and deletions.
 
-use aetheel_discord::DiscordOptions;
 use aetheel_dispatch::{Outlet as _, PriorDelivery, Setting};
 use aetheel_model::access::AllowLists;
 use aetheel_model::event::{EventKind, EventOrigin, Lane};
@@ -111,7 +110,8 @@ async fn in_its_threads_the_bot_needs_no_mention_and_ignores_talk_among_others()
         channels: [CHANNEL].map(ChannelId::discord).into(),
         ..AllowLists::default()
     };
-    let options = DiscordOptions { allowed, ..options(&local, Default::default()) };
+    let mut options = options(&local, Default::default());
+    options.settings.allowed = allowed;
     let bot = Bot::with_options(options, Home::new().await).await.expect("the bot starts");
     local.say(THREAD, ANN, "nobody spoke to the bot here");
     local.say(CHANNEL, ANN, "nor here");

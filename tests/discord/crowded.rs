@@ -10,7 +10,7 @@ async fn a_draft_beyond_the_request_budget_is_shown_later() {
     let local = LocalDiscord::start().await;
     let mut options = options(&local, TimeLimits::default());
     // Three of the four are available to drafts and typing indicators.
-    options.requests_per_second = 4;
+    options.settings.requests_per_second = 4;
     let bot = Bot::with_options(options, Home::new().await).await.expect("the bot starts");
     let mut turns = Vec::new();
     for number in 0..8 {

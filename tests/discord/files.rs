@@ -15,7 +15,7 @@ use crate::support::discord::{ANN, CHANNEL, Fault, LocalDiscord};
 /// Starts a bot that attaches answers of more than 3,000 characters as files.
 async fn attaching(local: &LocalDiscord) -> Bot {
     let mut options = options(local, TimeLimits::default());
-    options.long_answer = Some(3_000);
+    options.settings.long_answer = Some(3_000);
     Bot::with_options(options, Home::new().await).await.expect("the bot starts")
 }
 
@@ -200,7 +200,7 @@ async fn a_long_subject_of_a_question_is_attached() {
 async fn a_configured_footer_is_below_the_answer() {
     let local = LocalDiscord::start().await;
     let mut options = options(&local, TimeLimits::default());
-    options.footer = vec![
+    options.settings.footer = vec![
         FooterPart::Backend,
         FooterPart::Model,
         FooterPart::Time,

@@ -41,7 +41,7 @@ async fn the_prompt_of_a_command_is_above_its_answer_from_the_first_draft_on() {
 async fn the_prompt_is_also_above_a_failure_without_text_and_an_attached_answer() {
     let local = LocalDiscord::start().await;
     let mut options = super::bot::options(&local, TimeLimits::default());
-    options.long_answer = Some(3_000);
+    options.settings.long_answer = Some(3_000);
     let bot = Bot::with_options(options, Home::new().await).await.expect("the bot starts");
     local.slash(CHANNEL, ANN, "ask", Some("go"));
     let failed = aetheel_dispatch::TurnAnswer {

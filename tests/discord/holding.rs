@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
-use aetheel_discord::{DiscordOptions, TimeLimits};
+use aetheel_discord::TimeLimits;
 use aetheel_dispatch::{DeliveryError, PriorDelivery, Settlement};
 use aetheel_model::access::AllowLists;
 use aetheel_model::agent::AskDecision;
@@ -353,7 +353,7 @@ async fn two_hundred_prompts_stay_within_discords_limits_and_answers_precede_rea
     // Discord's own limit is lower. The margin is for a machine that also runs other tests.
     local.faults().most_per_second(50);
     let mut options = options(&local, TimeLimits::default());
-    options.requests_per_second = 25;
+    options.settings.requests_per_second = 25;
     let bot = Bot::with_options(options, Home::new().await).await.expect("the bot starts");
     // Every prompt waits behind an event from elsewhere.
     bot.home.busy.send_replace(true);
@@ -393,7 +393,7 @@ async fn two_hundred_prompts_stay_within_discords_limits_and_answers_precede_rea
 async fn an_answer_that_becomes_a_file_deletes_no_shown_message() {
     let local = LocalDiscord::start().await;
     let mut options = options(&local, TimeLimits::default());
-    options.long_answer = Some(16_000);
+    options.settings.long_answer = Some(16_000);
     let bot = Bot::with_options(options, Home::new().await).await.expect("the bot starts");
     let mut turn = asked(&local, &bot, "go").await;
     let text: String =
@@ -454,7 +454,8 @@ async fn text_after_a_steering_message_is_posted_below_it_also_after_a_restart()
 async fn the_stop_button_of_an_answer_works_and_disappears_at_its_end() {
     let local = LocalDiscord::start().await;
     let allowed = AllowLists { users: [ANN].map(UserId::discord).into(), ..AllowLists::default() };
-    let options = DiscordOptions { allowed, ..options(&local, TimeLimits::default()) };
+    let mut options = options(&local, TimeLimits::default());
+    options.settings.allowed = allowed;
     let bot = Bot::with_options(options, Home::new().await).await.expect("the bot starts");
     bot.home.busy.send_replace(true);
     let mut turn = asked(&local, &bot, "go").await;

@@ -164,7 +164,7 @@ async fn other_people_are_refused_privately_and_a_stale_offer_loses_its_button()
 async fn a_notice_without_a_recipient_goes_to_the_operators_channel() {
     let local = LocalDiscord::start().await;
     let mut options = options(&local, Default::default());
-    options.output_channel = Some(OTHER);
+    options.settings.output_channel = Some(ChannelId::discord(OTHER));
     let bot = Bot::with_options(options, Home::new().await).await.unwrap();
     bot.discord.notify(Notice { channel: None, offers: Vec::new(), ..notice() }).await.unwrap();
     local.wait_for_message(OTHER, |text| text == "I was interrupted. (interrupted)").await;

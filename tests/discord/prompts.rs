@@ -322,7 +322,7 @@ async fn commands_are_registered_at_once_and_only_when_they_changed() {
     connect(options(&local, TimeLimits::default())).await.unwrap();
     assert_eq!(puts(&local), 1, "nothing changed");
     let mut without = options(&local, TimeLimits::default());
-    without.command_alias = None;
+    without.settings.command_alias = None;
     connect(without).await.unwrap();
     assert_eq!(puts(&local), 2);
     assert_eq!(local.commands().as_array().unwrap().len(), names.len() - 2);

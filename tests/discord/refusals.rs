@@ -53,7 +53,7 @@ async fn an_address_without_discord_is_named() {
     let local = LocalDiscord::start().await;
     let mut options =
         options(&local, TimeLimits::default().send(Duration::from_secs(1), Duration::from_secs(1)));
-    options.api_base = "http://127.0.0.1:9".to_owned();
+    options.settings.api_base = "http://127.0.0.1:9".to_owned();
     let text = connect(options).await.err().unwrap().to_string();
     assert!(text.contains("http://127.0.0.1:9") && text.contains("DISCORD_API_BASE"), "{text}");
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use aetheel_discord::{DiscordOptions, TimeLimits};
+use aetheel_discord::TimeLimits;
 
 use super::bot::{Bot, Home, options};
 use crate::support::discord::{ANN, CHANNEL, DIRECT, LocalDiscord};
@@ -14,7 +14,8 @@ const ASKED: Duration = Duration::from_millis(400);
 const KEPT: Duration = Duration::from_millis(500);
 
 async fn start(local: &LocalDiscord, shards: Option<u32>) -> Bot {
-    let options = DiscordOptions { shards, ..options(local, TimeLimits::default().identify(KEPT)) };
+    let mut options = options(local, TimeLimits::default().identify(KEPT));
+    options.settings.shards = shards;
     Bot::with_options(options, Home::new().await).await.expect("the bot starts")
 }
 

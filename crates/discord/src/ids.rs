@@ -40,7 +40,7 @@ pub(super) fn origin(event: &EventOrigin) -> DiscordOrigin<'_> {
 
 /// Returns the channel for the answer to an event: that of its origin, or else that of its lane, or
 /// else `default`. Returns `None` if the answer belongs to another chat platform.
-pub(super) fn answer_channel(event: &Event, default: Option<u64>) -> Option<u64> {
+pub(super) fn answer_channel(event: &Event, default: Option<ChannelId>) -> Option<u64> {
     match (origin(&event.origin), &event.lane) {
         (
             DiscordOrigin::Message { channel, .. } | DiscordOrigin::Interaction { channel, .. },
@@ -48,7 +48,7 @@ pub(super) fn answer_channel(event: &Event, default: Option<u64>) -> Option<u64>
         ) => Some(channel),
         (DiscordOrigin::Internal { channel: Some(channel) }, _) => channel.as_discord(),
         (DiscordOrigin::Internal { channel: None }, Lane::Channel(channel)) => channel.as_discord(),
-        (DiscordOrigin::Internal { channel: None }, _) => default,
+        (DiscordOrigin::Internal { channel: None }, _) => default?.as_discord(),
         (DiscordOrigin::Elsewhere, _) => None,
     }
 }
@@ -64,13 +64,10 @@ pub(super) fn lane(channel: u64) -> Lane {
 /// The reason for which the notice cannot be posted.
 pub(super) fn notice_channel(
     channel: Option<ChannelId>,
-    default: Option<u64>,
+    default: Option<ChannelId>,
 ) -> Result<u64, String> {
-    match channel {
-        Some(channel) => in_discord(channel),
-        None => default
-            .ok_or_else(|| "there is no channel for notices; set OUTPUT_CHANNEL_ID".to_owned()),
-    }
+    let none = || "there is no channel for notices; set OUTPUT_CHANNEL_ID".to_owned();
+    in_discord(channel.or(default).ok_or_else(none)?)
 }
 
 /// Returns the number of a channel.

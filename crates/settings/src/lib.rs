@@ -18,12 +18,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use self::folders::{cache_dir, config_dir};
+pub use self::groups::DiscordSettings;
 use aetheel_model::access::AllowLists;
 use aetheel_model::agent::{AllowedTools, Mode, Safety};
-use aetheel_model::choice::{BusyPolicy, CollisionMode, FooterPart, LogFormat, SandboxMode, Trust};
+use aetheel_model::choice::{BusyPolicy, CollisionMode, LogFormat, SandboxMode, Trust};
 use aetheel_model::finding::Finding;
 use aetheel_model::host_tool::HostToolKind;
-use aetheel_model::id::{ChannelId, UserId, UserOrRoleId};
+use aetheel_model::id::UserOrRoleId;
 use aetheel_model::limits::{AgentLimits, ResourceLimits};
 use aetheel_model::policy::PolicyCeiling;
 use aetheel_model::queue::QueueLimits;
@@ -228,40 +229,15 @@ settings! {
         /// Users and roles that may answer every question of an agent, by id.
         approvers: Vec<UserOrRoleId> = "APPROVERS", "", ids(UserOrRoleId::parse_nonzero),
             "Discord user or role ids that may answer every question of an agent, separated by commas";
-        /// Users with the rights of the application's owner, by id.
-        owners: Vec<UserId> = "OWNERS", "", ids(UserId::parse_nonzero),
-            "Discord user ids with the rights of the application's owner, separated by commas";
         /// Maximum number of prompts of one user in a minute, or `None` without a limit.
         user_prompts_per_minute: Option<u32> = "USER_PROMPTS_PER_MINUTE", "20", number_or_zero(10_000),
             "Prompts a user may send in a minute; 0: no limit";
-        /// The channel for the answers of schedules, hooks and webhooks that name no channel, and
-        /// for notices to the operator.
-        output_channel: Option<ChannelId> = "OUTPUT_CHANNEL_ID", "", id(ChannelId::parse_nonzero),
-            "Discord channel of heartbeats, cron jobs, hooks and webhooks that name none, and of notices to the operator";
         /// Maximum size of an attached file, in bytes.
         attachments_max: usize = "ATTACHMENTS_MAX", "10", number(0, 10),
             "Maximum number of files with a prompt";
         /// Size limit of an attached file, in bytes.
         attachment_limit: u64 = "ATTACHMENT_LIMIT_BYTES", "10485760", number(0, 100 << 20),
             "Largest file accepted with a prompt";
-        /// Number of characters above which an answer is sent as a file.
-        long_answer: Option<usize> = "LONG_ANSWER_CHARS", "16000", number_or_zero(1 << 30),
-            "An answer with more characters is sent as a file; 0: never";
-        /// Parts of the line below an answer, in this order.
-        footer: Vec<FooterPart> = "FOOTER", "backend,time,cost", some_of(&FooterPart::WORDS),
-            "Parts of the line below an answer: `backend`, `model`, `time`, `tokens`, `cost`, separated by commas; `none`: no such line";
-        /// The second name of the command `/ask`.
-        command_alias: Option<String> = "COMMAND_ALIAS", "", optional(),
-            advanced "Second name of `/ask` and, with `-reset`, of `/reset`; unset: the name of the backend that answers, if its descriptor says so (`own-command`)";
-        /// The URL of Discord, without a trailing slash.
-        discord_api_base: String = "DISCORD_API_BASE", "https://discord.com", address(),
-            advanced "Discord's address; for proxies and tests";
-        /// Maximum number of requests to Discord in a second; 0 without a limit.
-        discord_requests_per_second: usize = "DISCORD_REQUESTS_PER_SECOND", "45", number(0, 1_000_000),
-            advanced "Maximum number of requests to Discord in a second; Discord allows 50; 0: no limit";
-        /// The number of shards of the bot, or `None` for the number that Discord recommends.
-        shards: Option<u32> = "SHARDS", "auto", number_or_auto(1, 1_000),
-            advanced "Connections to Discord's gateway: `auto` (as many as Discord recommends) or a number from 1 to 1000";
         /// The format of log lines.
         log_format: LogFormat = "LOG_FORMAT", "auto", one_of(&LogFormat::WORDS),
             "`human`, `json`, or `auto`: human on a terminal and for `aetheel console`";
@@ -270,8 +246,8 @@ settings! {
             "Minimum log level (libraries log warnings), or a filter such as `aetheel=debug,info`";
     }
     also {
-        /// People, roles, channels and guilds that may use the bot.
-        allowed: AllowLists = AllowLists::read_from;
+        /// The settings of the Discord adapter, except the token.
+        discord: DiscordSettings = DiscordSettings::read_from;
         /// Where traces of turns are sent.
         traces: TraceSettings = TraceSettings::read_from;
         /// Limits of the time of agents.
@@ -290,12 +266,14 @@ settings! {
 
 const COUNT: usize = Config::VARIABLES.len()
     + AgentLimits::VARIABLES.len()
+    + DiscordSettings::VARIABLES.len()
     + AllowLists::VARIABLES.len()
     + TraceSettings::VARIABLES.len()
     + ResourceLimits::VARIABLES.len();
 const ALL: [SettingVariable; COUNT] = joined(&[
     Config::VARIABLES,
     AgentLimits::VARIABLES,
+    DiscordSettings::VARIABLES,
     AllowLists::VARIABLES,
     TraceSettings::VARIABLES,
     ResourceLimits::VARIABLES,
@@ -346,7 +324,7 @@ impl Config {
     pub fn set_backend(&mut self, name: &str, own_command: bool) {
         name.clone_into(&mut self.agent_backend);
         let own = || (own_command && name.len() <= MAX_ALIAS).then(|| name.to_owned());
-        self.command_alias = self.command_alias.take().or_else(own);
+        self.discord.command_alias = self.discord.command_alias.take().or_else(own);
     }
 
     /// Reads the configuration from variables. An empty value counts as unset.
@@ -377,7 +355,7 @@ impl Config {
         {
             read.fault("BACKEND_TRUST=signed needs BACKEND_SIGNERS: the public keys whose signatures are accepted".to_owned());
         }
-        if let Some(alias) = &config.command_alias
+        if let Some(alias) = &config.discord.command_alias
             && !(alias.len() <= MAX_ALIAS
                 && !alias.is_empty()
                 && alias.bytes().all(|b| {
@@ -397,7 +375,7 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
-    use aetheel_model::id::GuildId;
+    use aetheel_model::id::{ChannelId, GuildId, UserId};
     use aetheel_model::permission::{PERMISSION_CHOICES, READING_TOOLS, reads_only};
 
     fn read(pairs: &[(&str, &str)]) -> Result<Config, Vec<Finding>> {
@@ -425,7 +403,7 @@ mod tests {
             (5, 100, 25)
         );
         assert_eq!(config.config_dir, PathBuf::from("./config"));
-        assert_eq!(config.command_alias, None);
+        assert_eq!(config.discord.command_alias, None);
         assert_eq!(config.limits, ResourceLimits::default());
     }
 
@@ -488,10 +466,10 @@ mod tests {
             ("OUTPUT_CHANNEL_ID", "discord:17"),
         ])
         .expect("valid");
-        assert_eq!(config.allowed.users, [UserId::discord(12), UserId::discord(13)]);
-        assert_eq!(config.allowed.guilds, [GuildId::discord(14)]);
+        assert_eq!(config.discord.allowed.users, [UserId::discord(12), UserId::discord(13)]);
+        assert_eq!(config.discord.allowed.guilds, [GuildId::discord(14)]);
         assert_eq!(config.approvers, [UserOrRoleId::discord(15), UserOrRoleId::discord(16)]);
-        assert_eq!(config.output_channel, Some(ChannelId::discord(17)));
+        assert_eq!(config.discord.output_channel, Some(ChannelId::discord(17)));
         for bad in ["0", "discord:0", "slack:1", "discord:"] {
             let faults = read(&[("ALLOWED_USERS", bad)]).expect_err("not an id");
             let wanted = format!("ALLOWED_USERS: {bad:?} is not a Discord id");
@@ -614,7 +592,7 @@ mod tests {
             assert_eq!(config.agent_backend, AUTO);
             config.set_backend(name, own_command);
             assert_eq!(config.agent_backend, name);
-            config.command_alias
+            config.discord.command_alias
         };
         assert_eq!(alias(&[], "sprocket", true).as_deref(), Some("sprocket"));
         assert_eq!(alias(&[], "sprocket", false), None);

@@ -81,7 +81,7 @@ async fn examine_online(report: &mut DoctorReport, config: &Config, redactor: &R
             } else {
                 report.ok("discord logins", says);
             }
-            shards(report, config.shards, known.shards);
+            shards(report, config.discord.shards, known.shards);
             listed_servers(report, config, &known);
             known.id
         }
@@ -142,7 +142,7 @@ fn servers(known: &BotProfile) -> Finding {
 
 /// Warns about servers in `ALLOWED_GUILDS` that the bot is not in.
 fn listed_servers(report: &mut DoctorReport, config: &Config, known: &BotProfile) {
-    for id in &config.allowed.guilds {
+    for id in &config.discord.allowed.guilds {
         if !known.servers.iter().any(|(server, _)| server == id) {
             let says = format!("the bot is not in the server {id}");
             report.warning("ALLOWED_GUILDS", says, "invite the bot there, or correct the id");
@@ -152,7 +152,8 @@ fn listed_servers(report: &mut DoctorReport, config: &Config, known: &BotProfile
 
 /// Looks up the names of the listed people, to find mistyped ids.
 async fn people(report: &mut DoctorReport, config: &Config, checkup: &Checkup) {
-    let lists = [("ALLOWED_USERS", &config.allowed.users), ("OWNERS", &config.owners)];
+    let lists =
+        [("ALLOWED_USERS", &config.discord.allowed.users), ("OWNERS", &config.discord.owners)];
     for (name, ids) in lists {
         let mut known = Vec::new();
         for id in ids.iter().take(MAX_PEOPLE) {
@@ -223,8 +224,8 @@ fn channels(config: &Config) -> BTreeMap<ChannelId, &'static str> {
     let mut all: BTreeMap<ChannelId, &'static str> = bound.collect();
     all.extend(survey::channels(config));
     all.extend(written.into_iter().map(|id| (id, "channels.md")));
-    all.extend(config.allowed.channels.iter().map(|id| (*id, "ALLOWED_CHANNELS")));
-    all.extend(config.output_channel.map(|id| (id, "OUTPUT_CHANNEL_ID")));
+    all.extend(config.discord.allowed.channels.iter().map(|id| (*id, "ALLOWED_CHANNELS")));
+    all.extend(config.discord.output_channel.map(|id| (id, "OUTPUT_CHANNEL_ID")));
     all
 }
 

@@ -55,7 +55,7 @@ pub(super) fn check_token(
         Ok(asked) => asked.map(Some).map_err(classify),
         Err(_) => Err(TokenCheckError::Unreachable(format!(
             "discord at {} does not answer within {} s",
-            options.api_base,
+            options.settings.api_base,
             ANSWER_TIMEOUT.as_secs()
         ))),
     }

@@ -33,16 +33,16 @@ impl Discord {
     pub async fn connect(options: DiscordOptions, notes: DiscordNotes) -> Result<Self, StartError> {
         let api = options.api()?;
         let unreachable =
-            |why: String| StartError::Unreachable { base: options.api_base.clone(), why };
+            |why: String| StartError::Unreachable { base: options.settings.api_base.clone(), why };
         let refused = |error: RestError| match error {
             RestError::TokenRefused => StartError::TokenRefused,
             RestError::Untrusted(why) => {
-                StartError::Untrusted { base: options.api_base.clone(), why }
+                StartError::Untrusted { base: options.settings.api_base.clone(), why }
             }
             other => unreachable(other.to_string()),
         };
-        let files =
-            Fetcher::new(&options.api_base).map_err(|error| unreachable(error.to_string()))?;
+        let files = Fetcher::new(&options.settings.api_base)
+            .map_err(|error| unreachable(error.to_string()))?;
         let timeouts = options.time_limits.send;
         let me = api.get::<User>(Endpoint::Me {}, timeouts).await.map_err(refused)?;
         let application =
@@ -54,9 +54,9 @@ impl Discord {
             .iter()
             .map(|owner| owner.id)
             .chain(team)
-            .chain(options.owners.iter().copied())
+            .chain(options.settings.owners.iter().filter_map(|owner| owner.as_discord()))
             .collect();
-        let offered = (options.command_alias.as_deref(), options.dashboard);
+        let offered = (options.settings.command_alias.as_deref(), options.dashboard);
         commands::register(&api, application.id, offered, timeouts).await;
         let reads = application.reads_all();
         servers::warn_without_any(&api, application.id, timeouts).await;
@@ -64,7 +64,7 @@ impl Discord {
             id: me.id,
             application: application.id,
             owners,
-            allowed: options.allowed.clone(),
+            allowed: options.settings.allowed.clone(),
             reads_all: reads,
             refusals: Mutex::default(),
         });

@@ -47,10 +47,9 @@ impl Discord {
         who: &str,
         did: &str,
     ) -> Result<MessageId, NoticeError> {
-        let channel = match channel {
-            Some(channel) => channel.as_discord().ok_or(NoticeError::OtherPlatform(channel))?,
-            None => self.inner.options.output_channel.ok_or(NoticeError::NoChannel)?,
-        };
+        let channel = channel.or(self.inner.options.settings.output_channel);
+        let channel = channel.ok_or(NoticeError::NoChannel)?;
+        let channel = channel.as_discord().ok_or(NoticeError::OtherPlatform(channel))?;
         let line = escape(&short_line(&self.inner.options.redactor.redact(did.to_owned()), 300));
         Ok(self.post_notice(channel, &format!("-# {MARK} {} {line}", escape(who))).await?)
     }

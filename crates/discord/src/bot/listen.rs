@@ -74,7 +74,7 @@ impl Discord {
         ) = match sharing {
             None => (Arc::new(parts), None, Arc::clone(&self.inner.notes) as _, None),
             Some(EventSharing { outgoing: out, incoming: from, leader, logins }) => {
-                let base = &self.inner.options.api_base;
+                let base = &self.inner.options.settings.api_base;
                 let reader = EventRouter::new(parts, Some(out.clone())).map_err(|error| {
                     StartError::Unreachable { base: base.clone(), why: error.to_string() }
                 })?;

@@ -27,7 +27,7 @@ impl Outlet for Discord {
 
     fn open_tracked(&self, event: &Event, traces: PriorDelivery) -> Box<dyn Reply> {
         let origin = ids::origin(&event.origin);
-        let channel = ids::answer_channel(event, self.inner.options.output_channel);
+        let channel = ids::answer_channel(event, self.inner.options.settings.output_channel);
         let place = channel.map(|channel| match origin {
             DiscordOrigin::Message { message, .. } => {
                 ReplyTarget { reply_to: Some(message), ..ReplyTarget::in_channel(channel) }

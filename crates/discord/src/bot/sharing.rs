@@ -70,7 +70,7 @@ impl ClusterChat for Discord {
     }
 
     fn share_requests(&self, nodes: usize) {
-        let all = self.inner.options.requests_per_second;
+        let all = self.inner.options.settings.requests_per_second;
         if all > 0 {
             self.inner.api.rest.set_rate((all / nodes.max(1)).max(1));
         }

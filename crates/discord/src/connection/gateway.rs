@@ -53,7 +53,7 @@ pub(crate) async fn keep_connected(
             () = inner.api.rest.token_refused() => return fail(&phase, StartError::TokenRefused),
         }
         inner.logs_in.store(true, Ordering::SeqCst);
-        inner.shards.reset(inner.options.shards.unwrap_or(1));
+        inner.shards.reset(inner.options.settings.shards.unwrap_or(1));
         let gateway = tokio::select! {
             lost = permit.wait_until_lost() => if lost == PermitLoss::Stopped { return } else { continue },
             gateway = gateway(&inner, true) => gateway,
@@ -63,7 +63,7 @@ pub(crate) async fn keep_connected(
             Ok(gateway) => gateway,
             Err(error) => return fail(&phase, error),
         };
-        let count = inner.options.shards.unwrap_or(gateway.shards);
+        let count = inner.options.settings.shards.unwrap_or(gateway.shards);
         if count < gateway.shards {
             warn!(
                 shards = count,
@@ -179,7 +179,7 @@ impl ShardKeeper {
             Some(url) => url,
             None => {
                 let gateway = gateway(inner, false).await.map_err(KeeperEnd::Refused)?;
-                if inner.options.shards.is_none() && gateway.shards > *count {
+                if inner.options.settings.shards.is_none() && gateway.shards > *count {
                     info!(
                         shards = gateway.shards,
                         "discord recommends more shards; logging in again"
@@ -289,7 +289,7 @@ async fn gateway(inner: &ConnectionContext, all: bool) -> Result<GatewayBot, Sta
             Ok(gateway) => {
                 let limit = &gateway.session_start_limit;
                 figures::discord_logins_left(limit.remaining);
-                let shards = inner.options.shards.unwrap_or(gateway.shards);
+                let shards = inner.options.settings.shards.unwrap_or(gateway.shards);
                 let wanted = if all { u64::from(shards) } else { 1 };
                 if limit.remaining >= wanted + FEW_LOGINS {
                     return Ok(gateway);

@@ -17,7 +17,7 @@ use aetheel_model::id::ChannelId;
 
 /// A channel or thread with new messages, which the bot may have missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RecentChannel {
+pub(crate) struct RecentChannel {
     pub(crate) guild: u64,
     pub(crate) channel: u64,
     /// The channel that a thread belongs to.
@@ -28,8 +28,7 @@ pub struct RecentChannel {
 
 impl RecentChannel {
     /// Returns the channel that the thread belongs to, or the channel itself.
-    #[must_use]
-    pub fn root(&self) -> ChannelId {
+    pub(crate) fn root(&self) -> ChannelId {
         ChannelId::discord(self.parent.unwrap_or(self.channel))
     }
 }

@@ -170,7 +170,7 @@ async fn connect(
     let other = |error: &dyn std::error::Error| LoginEnd::Other(error.to_string());
     // serenity uses the base address only without its own limiter. It sends no requests here.
     let http = HttpBuilder::new(inner.options.token.expose_secret())
-        .proxy(inner.options.api_base.as_str())
+        .proxy(inner.options.settings.api_base.as_str())
         .ratelimiter_disabled(true)
         .client(http_client(Duration::from_secs(10)).map_err(|error| other(&error))?)
         .build();

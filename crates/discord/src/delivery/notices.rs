@@ -49,7 +49,7 @@ pub(crate) async fn announce_wait(
         Some(_) => end_wait(inner, &wait.topic, OTHER_REASON),
         None => {}
     }
-    let channel = ids::notice_channel(notice.channel, inner.options.output_channel);
+    let channel = ids::notice_channel(notice.channel, inner.options.settings.output_channel);
     let posted = post(inner, notice).await?;
     channel.iter().for_each(|channel| inner.notes.wait_opened(wait, *channel, posted.id));
     Ok(())
@@ -93,7 +93,7 @@ pub(crate) async fn give_up(
     notice: Notice,
     traces: &PriorDelivery,
 ) -> Result<(), DeliveryError> {
-    let channel = ids::notice_channel(notice.channel, inner.options.output_channel).ok();
+    let channel = ids::notice_channel(notice.channel, inner.options.settings.output_channel).ok();
     // 0 is a separator, not the id of a message.
     let posted: Vec<u64> =
         traces.posted.iter().filter_map(|id| id.as_discord()).filter(|id| *id > 0).collect();
@@ -136,7 +136,7 @@ async fn post_under(
     notice: &Notice,
     nonce: &str,
 ) -> Result<PostedMessage, DeliveryError> {
-    let channel = ids::notice_channel(notice.channel, inner.options.output_channel)
+    let channel = ids::notice_channel(notice.channel, inner.options.settings.output_channel)
         .map_err(DeliveryError::Refused)?;
     let text = inner.options.redactor.redact(notice.text.clone());
     let rows = offers::rows(&notice.offers);

@@ -24,7 +24,7 @@ pub(crate) fn preview(
     shown: &Transcript,
     answer: Option<&TurnAnswer>,
 ) -> Vec<String> {
-    let long = options.long_answer;
+    let long = options.settings.long_answer;
     let Some(answer) = answer else {
         let (text, status) = (shown.text(), status(shown, |_| None));
         if status.is_none() && text.trim().is_empty() {
@@ -32,7 +32,7 @@ pub(crate) fn preview(
         }
         return draft(&text, status, max_messages(long));
     };
-    let lines = footer::lines(answer, &options.footer, true);
+    let lines = footer::lines(answer, &options.settings.footer, true);
     if is_long(&answer.text, long) {
         messages_above_file(&answer.text, &answer.text, max_messages(long), &lines)
     } else {

@@ -84,9 +84,7 @@ impl EventRouter {
             identity: Arc::clone(&inner.identity),
             dispatcher: parts.services.clone(),
             runtime: parts.runtime.clone(),
-            timeouts: inner.options.time_limits.send,
-            alias: inner.options.command_alias.clone(),
-            dashboard: inner.options.dashboard,
+            options: Arc::clone(&inner.options),
         });
         Ok(Self { parts, api, panels, others })
     }
@@ -182,7 +180,7 @@ impl EventRouter {
     fn answer_at_once(&self, slash: &Interaction) -> Option<Verb> {
         let RouterDeps { inner, shared, services, .. } = &self.parts;
         let identity = &inner.identity;
-        let alias = inner.options.command_alias.as_deref();
+        let alias = inner.options.settings.command_alias.as_deref();
         let asker = Asker::of(slash, identity);
         let Some(command) = commands::command(&slash.data.name, alias) else {
             let text = match commands::replacement(&slash.data.name) {

@@ -30,6 +30,7 @@ use crate::api::endpoints::Endpoint;
 use crate::api::{Api, nonce};
 use crate::button::Button;
 use crate::rest::Timeouts;
+use crate::setup::options::DiscordOptions;
 use crate::wire::{Interaction, User};
 use actions::Surroundings;
 use aetheel_dispatch::{CommandAccess, CommandAction, Dispatcher, LaneRequestError, Setting};
@@ -109,10 +110,7 @@ pub(super) struct Panels {
     pub(super) dispatcher: Dispatcher,
     /// Runs work that may outlive the runtime in which events are routed.
     pub(super) runtime: Handle,
-    /// Time limits of requests after the acknowledgement.
-    pub(super) timeouts: Timeouts,
-    pub(super) alias: Option<String>,
-    pub(super) dashboard: bool,
+    pub(super) options: Arc<DiscordOptions>,
 }
 
 impl Panels {
@@ -125,7 +123,7 @@ impl Panels {
             let alone =
                 this.identity.admit(&Asker { guild: None, parent: None, ..asker.clone() }).is_ok();
             let scope = ChannelScope::new(&this.dispatcher, asker, &caller.name());
-            let (dashboard, sender) = (this.dashboard, this.sender.clone());
+            let (dashboard, sender) = (this.options.dashboard, this.sender.clone());
             let private = order.is_private(&given);
             let mut work = this.runtime.spawn(async move {
                 let status = PanelAction::Shared(CommandAction::Status);
@@ -258,11 +256,11 @@ impl Panels {
         let this = Arc::clone(self);
         tokio::spawn(async move {
             let asker = Asker::of(&caller, &this.identity);
-            let verb =
-                commands::command(&typed.command, this.alias.as_deref()).and_then(|command| {
-                    let may = command.access == CommandAccess::Everyone || asker.owner;
-                    Some(command.action).filter(|_| may)
-                });
+            let alias = this.options.settings.command_alias.as_deref();
+            let verb = commands::command(&typed.command, alias).and_then(|command| {
+                let may = command.access == CommandAccess::Everyone || asker.owner;
+                Some(command.action).filter(|_| may)
+            });
             // People get no suggestions for commands that they may not use.
             let admitted = this.identity.admit(&asker).is_ok();
             let choices = match verb.filter(|_| admitted) {
@@ -311,7 +309,13 @@ impl Panels {
             (self.identity.application, (response.text.as_str(), &response.components));
         if let Err(error) = self
             .sender
-            .edit_original_with(application, caller.id, &caller.token, with, self.timeouts)
+            .edit_original_with(
+                application,
+                caller.id,
+                &caller.token,
+                with,
+                self.options.time_limits.send,
+            )
             .await
         {
             warn!(channel = caller.channel, length = response.text.chars().count(), %error, "cannot answer a command");
@@ -327,7 +331,7 @@ impl Panels {
                 caller.id,
                 &caller.token,
                 &text,
-                self.timeouts,
+                self.options.time_limits.send,
             )
             .await
         {
@@ -336,7 +340,9 @@ impl Panels {
     }
 
     async fn post(&self, channel: u64, text: &str) {
-        if let Err(error) = self.sender.post(channel, None, &nonce(), text, self.timeouts).await {
+        if let Err(error) =
+            self.sender.post(channel, None, &nonce(), text, self.options.time_limits.send).await
+        {
             warn!(channel, length = text.chars().count(), %error, "cannot report a choice in the channel");
         }
     }

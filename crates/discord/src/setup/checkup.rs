@@ -182,9 +182,10 @@ impl Checkup {
     pub async fn bot(&self, options: &DiscordOptions) -> Result<BotProfile, StartError> {
         let refused = |error: RestError| match error {
             RestError::TokenRefused => StartError::TokenRefused,
-            other => {
-                StartError::Unreachable { base: options.api_base.clone(), why: other.to_string() }
-            }
+            other => StartError::Unreachable {
+                base: options.settings.api_base.clone(),
+                why: other.to_string(),
+            },
         };
         let me: AccountDetails = self.get(Endpoint::Me {}).await.map_err(refused)?;
         let application: ApplicationDetails =

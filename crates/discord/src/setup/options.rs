@@ -9,36 +9,19 @@ use super::token::check_shape;
 use crate::api::Api;
 use crate::rest::clock::OffsetClock;
 use crate::rest::{Rest, Timeouts};
-use aetheel_model::access::AllowLists;
-use aetheel_model::choice::FooterPart;
 use aetheel_model::redact::Redactor;
 use aetheel_runtime::lease::Lease;
+use aetheel_settings::DiscordSettings;
 
-/// The settings of the adapter.
+/// The operator's settings for the adapter, and what it needs besides them.
 #[derive(Clone, Debug)]
 pub struct DiscordOptions {
     /// The bot's token, without `Bot `.
     pub token: SecretString,
-    /// Discord's address, without a trailing slash.
-    pub api_base: String,
-    /// The second name of `/ask` and, with the suffix `-reset`, of `/reset`.
-    pub command_alias: Option<String>,
+    /// The operator's settings.
+    pub settings: DiscordSettings,
     /// Whether the dashboard, and the command for it, are enabled.
     pub dashboard: bool,
-    /// The channel for answers and notices that no person in Discord requested.
-    pub output_channel: Option<u64>,
-    /// The number of characters above which an answer becomes a file. `None` means never.
-    pub long_answer: Option<usize>,
-    /// Maximum number of requests per second; 0 means no limit other than Discord's.
-    pub requests_per_second: usize,
-    /// The number of shards. `None` uses the number that Discord recommends.
-    pub shards: Option<u32>,
-    /// The parts of the footer of an answer.
-    pub footer: Vec<FooterPart>,
-    /// Users with the rights of the application's owner.
-    pub owners: Vec<u64>,
-    /// The people and places that may use the bot.
-    pub allowed: AllowLists,
     /// Applied to prompts and notices that are shown. The dispatcher applies it to answers.
     pub redactor: Redactor,
     /// Time limits of requests, logins and retries.
@@ -55,14 +38,14 @@ impl DiscordOptions {
     pub(crate) fn api(&self) -> Result<Api, StartError> {
         check_shape(self.token.expose_secret())?;
         let rest = Rest::new(
-            &self.api_base,
+            &self.settings.api_base,
             self.token.clone(),
-            self.requests_per_second,
+            self.settings.requests_per_second,
             self.time_limits.clock(),
             self.lease.clone(),
         );
         rest.map(Api::new).map_err(|error| StartError::Unreachable {
-            base: self.api_base.clone(),
+            base: self.settings.api_base.clone(),
             why: error.to_string(),
         })
     }

@@ -119,7 +119,7 @@ impl ReplyWriter {
             self.live.delete_frozen(timeouts).await;
             return Ok(());
         }
-        let lines = footer::lines(answer, &self.inner.options.footer, !self.unasked);
+        let lines = footer::lines(answer, &self.inner.options.settings.footer, !self.unasked);
         // The text above is unknown if a previous process posted it, and not part of the answer if
         // the agent replaced it.
         let above = if self.text_above.is_empty() && self.live.has_frozen() {
@@ -205,11 +205,11 @@ impl ReplyWriter {
 
     /// Returns how many messages an answer may have while it grows, and above its file.
     pub(super) fn drafted(&self) -> usize {
-        preview::max_messages(self.inner.options.long_answer)
+        preview::max_messages(self.inner.options.settings.long_answer)
     }
 
     fn is_long(&self, text: &str) -> bool {
-        preview::is_long(text, self.inner.options.long_answer)
+        preview::is_long(text, self.inner.options.settings.long_answer)
     }
 
     /// Delivers the beginning of `text` as messages and the whole `answer` as a file below them.
