@@ -9,16 +9,17 @@ use parking_lot::Mutex;
 use aetheel_model::event::{Event, Lane};
 
 /// The set of events in flight. Cheap to clone; clones share the set.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct InFlightEvents(Arc<Mutex<InFlightLanes>>);
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct InFlightLanes {
     last: u64,
     lanes: HashMap<u64, Lane>,
 }
 
 /// Keeps an event in the set until it is dropped.
+#[derive(Debug)]
 pub(crate) struct InFlightGuard {
     events: InFlightEvents,
     number: u64,
@@ -43,11 +44,5 @@ impl InFlightEvents {
 impl Drop for InFlightGuard {
     fn drop(&mut self) {
         self.events.0.lock().lanes.remove(&self.number);
-    }
-}
-
-impl std::fmt::Debug for InFlightGuard {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Hold")
     }
 }

@@ -59,13 +59,7 @@ impl Dispatcher {
         if drift.is_err() {
             tracing::warn!("shutdown: the latest unknown output could not be saved or reported");
         }
-        if let Some(journal) = &self.shared.deps.journal
-            && !journal.flush().await
-        {
-            tracing::error!(
-                "shutdown: the queue could not be written; some events may be answered again after the next start"
-            );
-        }
+        self.flush_journal().await;
     }
 
     /// Shuts the dispatcher down. Accepts no new events, lets accepted ones run for up to `grace`,
@@ -130,6 +124,10 @@ impl Dispatcher {
             "shutdown: no turn is left, closing long-lived agents"
         );
         self.shared.links.close().await;
+        self.flush_journal().await;
+    }
+
+    async fn flush_journal(&self) {
         if let Some(journal) = &self.shared.deps.journal
             && !journal.flush().await
         {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::effective::{
-    EffectiveSettings, effective_settings, effort_id, id_list, parse_safety, planning, safety_word,
+    EffectiveSettings, effort_id, id_list, parse_safety, planning, safety_word,
 };
 use super::error::{LaneRequestError, ValueProblem};
 use super::listings::ListingKind;
@@ -184,12 +184,7 @@ impl Settings {
             return Err(LaneRequestError::NoBackend { name, offered });
         };
         let descriptor = backend.descriptor();
-        let now = effective_settings(
-            &self.shared.deps.choices,
-            &settings,
-            &self.shared.channels.chosen(lane, &name).await,
-            descriptor,
-        );
+        let now = self.shared.channels.in_force(lane, &settings, descriptor).await;
         let backends = self.shared.channels.offered(lane, &settings);
         let choosing = SettingChoice {
             choices: &self.shared.deps.choices,
@@ -203,12 +198,7 @@ impl Settings {
         let value = if value == UNSET { None } else { Some(choosing.parse_value(setting, value)?) };
         let before = bindings.get(lane, &name).await;
         storage_result(lane, bindings.set_setting(lane, &name, setting.name(), value).await)?;
-        let now = effective_settings(
-            &self.shared.deps.choices,
-            &settings,
-            &self.shared.channels.chosen(lane, &name).await,
-            descriptor,
-        );
+        let now = self.shared.channels.in_force(lane, &settings, descriptor).await;
         let choosing = SettingChoice { now: &now, ..choosing };
         // Claude Code, OpenCode and Droid resume a session with its previous model, and cannot be
         // asked to use their default.
