@@ -52,18 +52,18 @@ async fn a_lane_at_a_limit_is_listed_with_its_reason_and_the_buttons_of_its_noti
     team.collected.notices(2).await;
     let (ann, waits) = (person(false), &team.dispatcher.waits);
     let try_now = id(&notice, "Try now");
-    let elsewhere = waits.decide(&lane(8), try_now, (&ann, true)).await;
+    let elsewhere = waits.decide(&lane(8), try_now, &ann, true).await;
     assert_eq!(elsewhere, Err(OfferRefusal::Gone));
-    let forged = waits.decide(&lane(7), "lm-0-0-now", (&ann, true)).await;
+    let forged = waits.decide(&lane(7), "lm-0-0-now", &ann, true).await;
     assert_eq!(forged, Err(OfferRefusal::Gone));
-    let refused = waits.decide(&lane(7), try_now, (&ann, false)).await;
+    let refused = waits.decide(&lane(7), try_now, &ann, false).await;
     assert_eq!(refused, Err(OfferRefusal::NotAdmitted));
     assert_eq!(waits.all().await.len(), 2);
-    let decided = waits.decide(&lane(7), try_now, (&ann, true)).await;
+    let decided = waits.decide(&lane(7), try_now, &ann, true).await;
     assert_eq!(decided, Ok(OfferEffect::Decided("▶️ Tried again at once for")));
     team.dispatcher.turns.lane_idle(&lane(7)).await;
     assert_eq!(only_wait(&team).await.lane, lane(8));
-    let again = waits.decide(&lane(7), try_now, (&ann, true)).await;
+    let again = waits.decide(&lane(7), try_now, &ann, true).await;
     assert_eq!(again, Err(OfferRefusal::Gone), "a second press");
 }
 
@@ -90,9 +90,9 @@ async fn only_owners_decide_about_a_lane_at_the_cap_of_a_budget() {
     let raise = &wait.offers[0];
     assert!(raise.label.starts_with("Raise to "), "{raise:?}");
     let waits = &team.dispatcher.waits;
-    let refused = waits.decide(&lane(7), &raise.id, (&person(false), true)).await;
+    let refused = waits.decide(&lane(7), &raise.id, &person(false), true).await;
     assert_eq!(refused, Err(OfferRefusal::NotOwner));
-    let raised = waits.decide(&lane(7), &raise.id, (&person(true), true)).await;
+    let raised = waits.decide(&lane(7), &raise.id, &person(true), true).await;
     assert_eq!(raised, Ok(OfferEffect::Decided("💰 Raised by")));
     team.collected.answers(2).await;
     assert!(waits.all().await.is_empty());
@@ -105,7 +105,7 @@ async fn lanes_with_running_turns_or_without_waiting_prompts_are_not_listed() {
     team.ask(7, "build it");
     let notice = team.collected.notices(1).await.remove(0);
     let cancelled =
-        team.dispatcher.waits.decide(&lane(7), id(&notice, "Cancel"), (&person(false), true)).await;
+        team.dispatcher.waits.decide(&lane(7), id(&notice, "Cancel"), &person(false), true).await;
     assert_eq!(cancelled, Ok(OfferEffect::Decided("🛑 Cancelled by")));
     assert!(team.dispatcher.waits.all().await.is_empty());
 }

@@ -125,7 +125,8 @@ impl PermissionCache {
     /// [`RestError`] if Discord did not answer.
     pub(crate) async fn permissions_of(
         &self,
-        (api, identity): (&Api, &Identity),
+        api: &Api,
+        identity: &Identity,
         user: u64,
         id: u64,
     ) -> Result<LanePermissions, RestError> {

@@ -20,7 +20,7 @@ impl Api {
         body: Value,
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
-        self.first_callback((interaction, token), body, false, timeouts).await.map(drop)
+        self.first_callback(interaction, token, body, false, timeouts).await.map(drop)
     }
 
     /// Responds to an interaction, given by its id and token. Returns `false` if it was acknowledged
@@ -28,7 +28,8 @@ impl Api {
     /// may have done so.
     pub(crate) async fn first_callback(
         &self,
-        (interaction, token): (u64, &str),
+        interaction: u64,
+        token: &str,
         body: Value,
         may_be_answered: bool,
         timeouts: Timeouts,

@@ -125,75 +125,43 @@ impl Api {
         self.rest.send_files(&call, files, timeouts).await.map(drop)
     }
 
-    /// Posts a message, as a reply if `reply_to` still exists and may be read. The same nonce never
+    /// Posts a text, as a reply if `reply_to` still exists and may be read. The same nonce never
     /// posts twice.
     pub(super) async fn post(
         &self,
         channel: u64,
         reply_to: Option<u64>,
         nonce: &str,
-        content: &str,
+        text: &str,
         timeouts: Timeouts,
     ) -> Result<PostedMessage, RestError> {
-        self.post_with(channel, reply_to, nonce, (content, &Value::Null), timeouts).await
+        let message = NewMessage { reply_to, ..NewMessage::new(nonce, text, &Value::Null) };
+        self.post_message(channel, message, timeouts).await
     }
 
-    /// Posts a message with buttons and menus.
-    pub(super) async fn post_with(
+    /// Posts a message, as a reply if the other message still exists and may be read. The same
+    /// nonce never posts twice.
+    pub(super) async fn post_message(
         &self,
         channel: u64,
-        reply_to: Option<u64>,
-        nonce: &str,
-        body: (&str, &Value),
-        timeouts: Timeouts,
-    ) -> Result<PostedMessage, RestError> {
-        self.post_with_ping(channel, reply_to, None, nonce, body, timeouts).await
-    }
-
-    /// Posts a message with buttons and menus, and pings one user whom its text mentions.
-    pub(super) async fn post_with_ping(
-        &self,
-        channel: u64,
-        reply_to: Option<u64>,
-        user: Option<u64>,
-        nonce: &str,
-        body: (&str, &Value),
+        mut message: NewMessage<'_>,
         timeouts: Timeouts,
     ) -> Result<PostedMessage, RestError> {
         let unread = || self.no_reply_channels.lock();
-        let reply_to = reply_to.filter(|_| !unread().contains(&channel));
-        match self.post_as(channel, reply_to, user, nonce, body, timeouts).await {
-            Err(error) if error.forbids_replies() && reply_to.is_some() => {
-                if unread().insert(channel) {
-                    warn!(
-                        channel,
-                        "cannot reply to messages in this channel; answers are posted without what they reply to; hint: the bot needs Read Message History there"
-                    );
-                }
-                self.post_as(channel, None, user, nonce, body, timeouts).await
+        message.reply_to = message.reply_to.filter(|_| !unread().contains(&channel));
+        let endpoint = Endpoint::Post { channel };
+        let mut sent = self.send(endpoint, Some(message.body()), timeouts).await;
+        if message.reply_to.take().is_some() && sent.as_ref().is_err_and(RestError::forbids_replies)
+        {
+            if unread().insert(channel) {
+                warn!(
+                    channel,
+                    "cannot reply to messages in this channel; answers are posted without what they reply to; hint: the bot needs Read Message History there"
+                );
             }
-            posted => posted,
+            sent = self.send(endpoint, Some(message.body()), timeouts).await;
         }
-    }
-
-    async fn post_as(
-        &self,
-        channel: u64,
-        reply_to: Option<u64>,
-        user: Option<u64>,
-        nonce: &str,
-        (content, components): (&str, &Value),
-        timeouts: Timeouts,
-    ) -> Result<PostedMessage, RestError> {
-        let mut body = message_body(content, components);
-        set_nonce(&mut body, nonce);
-        if let Some(user) = user {
-            body["allowed_mentions"]["users"] = json!([user.to_string()]);
-        }
-        if let Some(message) = reply_to {
-            body["message_reference"] = reference(message);
-        }
-        posted(&self.send(Endpoint::Post { channel }, Some(body), timeouts).await?)
+        posted(&sent?)
     }
 
     /// Changes the text, and the buttons and menus unless `components` is null.
@@ -231,7 +199,7 @@ impl Api {
         content: &str,
         timeouts: Timeouts,
     ) -> Result<PostedMessage, RestError> {
-        self.edit_original_with(application, interaction, token, (content, &Value::Null), timeouts)
+        self.edit_original_with(application, interaction, token, content, &Value::Null, timeouts)
             .await
     }
 
@@ -241,7 +209,8 @@ impl Api {
         application: u64,
         interaction: u64,
         token: &str,
-        (content, components): (&str, &Value),
+        content: &str,
+        components: &Value,
         timeouts: Timeouts,
     ) -> Result<PostedMessage, RestError> {
         let endpoint = Endpoint::EditOriginal { application, interaction, token };
@@ -295,6 +264,36 @@ impl Api {
         timeouts: Timeouts,
     ) -> Result<Value, RestError> {
         self.rest.send(&endpoint.request(body), timeouts).await
+    }
+}
+
+/// A message to be posted.
+#[derive(Clone, Copy)]
+pub(super) struct NewMessage<'a> {
+    pub(super) reply_to: Option<u64>,
+    /// The only user whom a mention in the text pings.
+    pub(super) ping: Option<u64>,
+    pub(super) nonce: &'a str,
+    pub(super) text: &'a str,
+    /// Buttons and menus, or null.
+    pub(super) components: &'a Value,
+}
+
+impl<'a> NewMessage<'a> {
+    pub(super) fn new(nonce: &'a str, text: &'a str, components: &'a Value) -> Self {
+        Self { reply_to: None, ping: None, nonce, text, components }
+    }
+
+    fn body(&self) -> Value {
+        let mut body = message_body(self.text, self.components);
+        set_nonce(&mut body, self.nonce);
+        if let Some(user) = self.ping {
+            body["allowed_mentions"]["users"] = json!([user.to_string()]);
+        }
+        if let Some(message) = self.reply_to {
+            body["message_reference"] = reference(message);
+        }
+        body
     }
 }
 

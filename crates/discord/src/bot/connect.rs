@@ -56,8 +56,7 @@ impl Discord {
             .chain(team)
             .chain(options.settings.owners.iter().filter_map(|owner| owner.as_discord()))
             .collect();
-        let offered = (options.settings.command_alias.as_deref(), options.dashboard);
-        commands::register(&api, application.id, offered, timeouts).await;
+        commands::register(&api, application.id, &options).await;
         let reads = application.reads_all();
         servers::warn_without_any(&api, application.id, timeouts).await;
         let identity = Arc::new(Identity {

@@ -82,8 +82,8 @@ impl Discord {
         let Some((user, channel)) = user.as_discord().zip(channel.as_discord()) else {
             return Ok(LanePermissions::default());
         };
-        let parts = (&self.inner.api, &*self.inner.identity);
-        self.inbound.permission_cache.permissions_of(parts, user, channel).await
+        let (api, identity) = (&self.inner.api, &self.inner.identity);
+        self.inbound.permission_cache.permissions_of(api, identity, user, channel).await
     }
 
     /// Renders a finished answer, or the text of `shown` if there is no answer yet, as Discord

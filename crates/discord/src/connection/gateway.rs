@@ -149,7 +149,8 @@ impl ShardKeeper {
             figures::discord_login();
             let generation = self.current.fetch_add(1, Ordering::SeqCst) + 1;
             let who = LoginParams {
-                shard: (self.shard, self.count),
+                shard: self.shard,
+                count: self.count,
                 generation: (generation, Arc::clone(&self.current)),
                 phase: Arc::clone(&self.phase),
             };

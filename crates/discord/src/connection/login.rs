@@ -71,8 +71,10 @@ pub(crate) enum LoginEnd {
 }
 
 pub(crate) struct LoginParams {
-    /// The number of the shard, and the number of shards.
-    pub(crate) shard: (u32, u32),
+    /// The number of the shard.
+    pub(crate) shard: u32,
+    /// The number of shards.
+    pub(crate) count: u32,
     /// The generation of this login, and the current one of the shard.
     pub(crate) generation: (u64, Arc<AtomicU64>),
     pub(crate) phase: Arc<watch::Sender<ConnectionPhase>>,
@@ -112,7 +114,7 @@ impl Login {
                     phase: who.phase,
                     warned: Mutex::new(HashSet::new()),
                 };
-                connect(&inner, handler, who.shard, url, &watched, stopped).await
+                connect(&inner, handler, who.shard, who.count, url, &watched, stopped).await
             });
             runtime.shutdown_background();
             if let Err(why) = result {
@@ -162,7 +164,8 @@ impl Login {
 async fn connect(
     inner: &Arc<ConnectionContext>,
     handler: Handler,
-    (shard, count): (u32, u32),
+    shard: u32,
+    count: u32,
     url: String,
     seen: &Arc<LoginStatus>,
     mut stopped: oneshot::Receiver<()>,

@@ -10,7 +10,7 @@ use tracing::{debug, warn};
 
 use super::context::BotContext;
 use crate::api::endpoints::Endpoint;
-use crate::api::{MAX_MESSAGE_CHARS, PostedMessage, nonce};
+use crate::api::{MAX_MESSAGE_CHARS, NewMessage, PostedMessage, nonce};
 use crate::ids;
 use crate::questions::offers::{self, DELIVERED};
 use crate::text::quote;
@@ -121,10 +121,16 @@ async fn mark_command_unfinished(inner: &BotContext, event: &Event, channel: u64
     }
     let (application, timeouts) = (inner.identity.application, inner.options.time_limits.send);
     let text = quote::with_quote(place.heading.as_deref(), UNFINISHED);
-    let body = (text.as_str(), &json!([]));
     if let Err(error) = inner
         .api
-        .edit_original_with(application, token.interaction, &token.value, body, timeouts)
+        .edit_original_with(
+            application,
+            token.interaction,
+            &token.value,
+            &text,
+            &json!([]),
+            timeouts,
+        )
         .await
     {
         debug!(channel, %error, "cannot mark a command as interrupted");
@@ -141,10 +147,8 @@ async fn post_under(
     let text = inner.options.redactor.redact(notice.text.clone());
     let rows = offers::rows(&notice.offers);
     let about = notice.about.and_then(MessageId::as_discord);
-    let posted = inner
-        .api
-        .post_with(channel, about, nonce, (&text, &rows), inner.options.time_limits.send)
-        .await;
+    let message = NewMessage { reply_to: about, ..NewMessage::new(nonce, &text, &rows) };
+    let posted = inner.api.post_message(channel, message, inner.options.time_limits.send).await;
     posted.map_err(|error| {
         let hint = if error.is_forbidden() { "; hint: the bot needs View Channel and Send Messages there" } else { "" };
         warn!(channel, length = text.chars().count(), %error, "cannot send a notice to discord{hint}");

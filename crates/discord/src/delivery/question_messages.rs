@@ -12,6 +12,7 @@ use tracing::warn;
 use super::context::BotContext;
 use super::footer::MAX_FILE_BYTES;
 use super::obstacle::ObstacleWatch;
+use crate::api::NewMessage;
 use crate::questions::{MessageLocation, layout, take_over};
 use crate::rest::{RestError, Upload};
 use aetheel_dispatch::{OpenQuestion, QuestionDismissal, Settlement};
@@ -250,11 +251,10 @@ impl QuestionMessages {
             let rows = if number == last { &rows } else { &Value::Null };
             // The first message pings the person who is asked, and replies to the prompt.
             let asker = question.asker.and_then(UserId::as_discord);
-            let (about, asker) = if number == 0 { (self.about, asker) } else { (None, None) };
+            let (reply_to, ping) = if number == 0 { (self.about, asker) } else { (None, None) };
             let nonce = steps.nonce(id);
-            let body = (piece.as_str(), rows);
-            let shown =
-                api.post_with_ping(self.channel, about, asker, &nonce, body, timeouts).await?;
+            let message = NewMessage { reply_to, ping, ..NewMessage::new(&nonce, piece, rows) };
+            let shown = api.post_message(self.channel, message, timeouts).await?;
             posted = shown.id;
             // Discord knew the nonce from an earlier process, and a press has closed the message
             // before the turn was resumed.

@@ -96,7 +96,8 @@ impl QueueMarkers {
         &self,
         api: &Api,
         application: u64,
-        (mut token, heading): (InteractionToken, String),
+        mut token: InteractionToken,
+        heading: String,
         ahead: usize,
     ) {
         let mut waiting = self.lock();

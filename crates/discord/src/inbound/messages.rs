@@ -118,7 +118,7 @@ impl InboundProcessor {
         let prompt = NewEvent { missed, late, ..self.prompt(message, names, parent) };
         let fate = match self.try_as_answer(&asker, message, &prompt).await {
             Some(fate) => fate,
-            None => self.submit_until_saved(&prompt, (channel, id)).await,
+            None => self.submit_until_saved(&prompt, channel, id).await,
         };
         if fate != MessageOutcome::LeftForNextStart {
             self.recent.lock().note(id);
@@ -199,7 +199,8 @@ impl InboundProcessor {
     async fn submit_until_saved(
         &self,
         event: &NewEvent,
-        (channel, message): (u64, u64),
+        channel: u64,
+        message: u64,
     ) -> MessageOutcome {
         loop {
             if self.inner.notes.last_handled(channel).is_none() {
@@ -231,7 +232,7 @@ impl InboundProcessor {
                 }
             };
             if let Some(why) = refused
-                && self.decline(event, (channel, message), &why).await
+                && self.decline(event, channel, message, &why).await
             {
                 return MessageOutcome::Refused;
             }
@@ -251,7 +252,8 @@ impl InboundProcessor {
     pub(super) async fn decline(
         &self,
         event: &NewEvent,
-        (channel, message): (u64, u64),
+        channel: u64,
+        message: u64,
         why: &str,
     ) -> bool {
         let declined = match self.services.intake.decline(event.clone(), why).await {
@@ -319,7 +321,8 @@ impl InboundProcessor {
                     self.inner.queue_markers.show_line(
                         &self.inner.api,
                         self.inner.identity.application,
-                        (token, heading),
+                        token,
+                        heading,
                         accepted.ahead,
                     );
                 }

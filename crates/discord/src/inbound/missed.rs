@@ -232,7 +232,7 @@ impl InboundProcessor {
         let text = format!(
             "I was away, and have left out {many} written here more than {minutes} minutes before I was back. Please ask again."
         );
-        while !self.decline(&event, (channel, message), &text).await {
+        while !self.decline(&event, channel, message, &text).await {
             if self.intake.is_closed() {
                 return false;
             }

@@ -147,7 +147,7 @@ impl InboundQueue {
                 (channel, ChannelWork::Command(claim))
             }
         };
-        self.enqueue(channel, (work, receipt), workers);
+        self.enqueue(channel, work, receipt, workers);
     }
 
     /// Enqueues a catch-up for each channel. Messages before the given id are too old.
@@ -159,7 +159,7 @@ impl InboundQueue {
     ) {
         let receipts = receipt.split(channels.len());
         for ((channel, since), receipt) in channels.into_iter().zip(receipts) {
-            self.enqueue(channel, (ChannelWork::Missed(since), receipt), workers);
+            self.enqueue(channel, ChannelWork::Missed(since), receipt, workers);
         }
     }
 
@@ -168,20 +168,21 @@ impl InboundQueue {
     fn enqueue(
         self: &Arc<Self>,
         channel: u64,
-        mut work: (ChannelWork, Receipt),
+        mut work: ChannelWork,
+        receipt: Receipt,
         workers: &mut JoinSet<()>,
     ) {
         let mut lines = self.channel_queues.lock();
         let begins = !lines.contains_key(&channel);
         let line = lines.entry(channel).or_default();
         // Each shard that logs in makes all channels catch up. One waiting catch-up is enough.
-        if matches!(work.0, ChannelWork::Missed(_))
+        if matches!(work, ChannelWork::Missed(_))
             && line.work.iter().any(|(waiting, _)| matches!(waiting, ChannelWork::Missed(_)))
         {
-            work.0 = ChannelWork::Covered;
+            work = ChannelWork::Covered;
         }
-        let is_urgent = !matches!(work.0, ChannelWork::Missed(_) | ChannelWork::Covered);
-        line.work.push_back(work);
+        let is_urgent = !matches!(work, ChannelWork::Missed(_) | ChannelWork::Covered);
+        line.work.push_back((work, receipt));
         if is_urgent {
             line.urgent.notify_one();
         }

@@ -8,7 +8,8 @@ use tracing::{info, warn};
 
 use crate::api::Api;
 use crate::api::endpoints::Endpoint;
-use crate::rest::{RestError, Timeouts};
+use crate::rest::RestError;
+use crate::setup::options::DiscordOptions;
 use aetheel_dispatch::{ArgumentKind, Command, CommandAccess, CommandAction, CommandArgument};
 
 /// The action of a command.
@@ -174,13 +175,8 @@ pub(crate) fn replacement(name: &str) -> Option<&'static str> {
 
 /// Registers all commands at once, if the registered ones differ. A failure is only logged, because
 /// mentions work without commands.
-pub(crate) async fn register(
-    api: &Api,
-    application: u64,
-    offered: (Option<&str>, bool),
-    timeouts: Timeouts,
-) {
-    match try_register(api, application, offered, timeouts).await {
+pub(crate) async fn register(api: &Api, application: u64, options: &DiscordOptions) {
+    match try_register(api, application, options).await {
         Ok(true) => info!("registered the slash commands"),
         Ok(false) => {}
         Err(error) => {
@@ -192,10 +188,10 @@ pub(crate) async fn register(
 async fn try_register(
     api: &Api,
     application: u64,
-    offered: (Option<&str>, bool),
-    timeouts: Timeouts,
+    options: &DiscordOptions,
 ) -> Result<bool, RestError> {
-    let wanted = desired_commands(offered);
+    let timeouts = options.time_limits.send;
+    let wanted = desired_commands(options.settings.command_alias.as_deref(), options.dashboard);
     let found = api.get::<Value>(Endpoint::Commands { application }, timeouts).await?;
     if is_unchanged(&wanted, &found) {
         return Ok(false);
@@ -204,7 +200,7 @@ async fn try_register(
     Ok(true)
 }
 
-fn desired_commands((alias, dashboard): (Option<&str>, bool)) -> Vec<Value> {
+fn desired_commands(alias: Option<&str>, dashboard: bool) -> Vec<Value> {
     let mut commands: Vec<Value> =
         all(dashboard).map(|command| registration(command, command.name)).collect();
     for name in alias.into_iter().flat_map(|alias| [alias.to_owned(), format!("{alias}-reset")]) {
@@ -268,7 +264,7 @@ mod tests {
 
     /// The commands as Discord returns them.
     fn registered() -> Value {
-        let mut found = json!(desired_commands((Some("claude"), true)));
+        let mut found = json!(desired_commands(Some("claude"), true));
         for command in found.as_array_mut().expect("an array") {
             command["id"] = json!("1");
             command["version"] = json!("2");
@@ -289,8 +285,8 @@ mod tests {
 
     #[test]
     fn only_fields_that_we_set_count_as_changes() {
-        assert!(is_unchanged(&desired_commands((Some("claude"), true)), &registered()));
-        assert!(!is_unchanged(&desired_commands((None, true)), &registered()));
+        assert!(is_unchanged(&desired_commands(Some("claude"), true), &registered()));
+        assert!(!is_unchanged(&desired_commands(None, true), &registered()));
         let last = registered().as_array().expect("an array").len() - 1;
         assert_eq!(registered()[last]["name"], "ask");
         for (field, value) in [
@@ -300,7 +296,7 @@ mod tests {
         ] {
             let mut found = registered();
             found[last][field] = value;
-            assert!(!is_unchanged(&desired_commands((Some("claude"), true)), &found), "{field}");
+            assert!(!is_unchanged(&desired_commands(Some("claude"), true), &found), "{field}");
         }
         for (field, value) in [
             ("autocomplete", json!(true)),
@@ -309,7 +305,7 @@ mod tests {
         ] {
             let mut found = registered();
             found[last]["options"][0][field] = value;
-            assert!(!is_unchanged(&desired_commands((Some("claude"), true)), &found), "{field}");
+            assert!(!is_unchanged(&desired_commands(Some("claude"), true), &found), "{field}");
         }
     }
 
@@ -352,7 +348,7 @@ mod tests {
             Some(Verb::Panel(PanelAction::Shared(CommandAction::Status)))
         );
         assert_eq!(
-            desired_commands((Some("status"), true))
+            desired_commands(Some("status"), true)
                 .iter()
                 .filter(|command| command["name"] == "status")
                 .count(),

@@ -305,16 +305,16 @@ impl Panels {
     }
 
     async fn put_original(&self, caller: &Interaction, response: &Response) {
-        let (application, with) =
-            (self.identity.application, (response.text.as_str(), &response.components));
+        let timeouts = self.options.time_limits.send;
         if let Err(error) = self
             .sender
             .edit_original_with(
-                application,
+                self.identity.application,
                 caller.id,
                 &caller.token,
-                with,
-                self.options.time_limits.send,
+                &response.text,
+                &response.components,
+                timeouts,
             )
             .await
         {

@@ -102,10 +102,7 @@ impl PressHandler {
                 None,
             ),
         };
-        match self
-            .api
-            .first_callback((interaction, token), body, may_be_answered, ACK_TIMEOUTS)
-            .await
+        match self.api.first_callback(interaction, token, body, may_be_answered, ACK_TIMEOUTS).await
         {
             Ok(false) if may_be_answered => return,
             Ok(_) => {}

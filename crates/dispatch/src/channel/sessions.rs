@@ -317,7 +317,8 @@ impl ChannelContext {
         backend: &str,
         session: SessionId,
         before: Option<&str>,
-        (title, directory): (Option<&str>, Option<String>),
+        title: Option<&str>,
+        directory: Option<String>,
     ) {
         // Only people can resume a conversation.
         if !matches!(event.lane, Lane::Channel(_) | Lane::Console) {

@@ -112,8 +112,8 @@ impl ClaimDesk {
         let person = author.person.map(|person| person.to_string());
         let holder = Claimant::new(author.lane.clone(), person).person;
         let holder = holder.map_or(ClaimHolder::Lane, ClaimHolder::Person);
-        let terms = (minutes, order.reason.as_deref());
-        let (claim, now) = self.save(author.clone(), holder, resolved, terms).await?;
+        let reason = order.reason.as_deref();
+        let (claim, now) = self.save(author.clone(), holder, resolved, minutes, reason).await?;
         note_claims(AuditKind::FilesReserved, &author, "person", std::slice::from_ref(&claim));
         Ok(messages::taken(&claim, now))
     }
@@ -123,7 +123,8 @@ impl ClaimDesk {
         author: ClaimAuthor,
         holder: ClaimHolder,
         ResolvedPaths { directory, paths }: ResolvedPaths,
-        (minutes, reason): (u32, Option<&str>),
+        minutes: u32,
+        reason: Option<&str>,
     ) -> Result<(Claim, Timestamp), ClaimError> {
         let now = self.shared.now();
         let redactor = &self.shared.deps.redactor;
@@ -252,9 +253,9 @@ impl ClaimDesk {
         let (lane, now) = (author.lane.clone(), self.shared.now());
         match action {
             ClaimAction::Take => {
-                let terms = (minutes, reason.as_deref());
+                let (holder, reason) = (ClaimHolder::Lane, reason.as_deref());
                 let (claim, now) =
-                    self.save(author.clone(), ClaimHolder::Lane, resolved, terms).await?;
+                    self.save(author.clone(), holder, resolved, minutes, reason).await?;
                 let claims = std::slice::from_ref(&claim);
                 note_claims(AuditKind::FilesReserved, &author, "agent", claims);
                 Ok(messages::taken(&claim, now))

@@ -142,7 +142,7 @@ impl FoundCollisions {
         let place = LanePlace { directory, channel };
         self.places.insert(used.lane.clone(), (place, used.at_ms));
         let first = node.map_or(path.clone(), |node| self.first_name(node, &path, used.at_ms));
-        self.record(shared, (&path, &first), (used, person), repeated);
+        self.record(shared, &path, &first, used, person, repeated);
     }
 
     /// Returns the first name under which a file was used.
@@ -169,18 +169,21 @@ impl FoundCollisions {
         for used in news.uses.into_iter().take(MAX_SHARED_USES) {
             let path = PathBuf::from(&used.path);
             if is_shared(&path) {
-                self.record(shared, (&path, &path), (used.here(now, boot_ms), used.person), false);
+                let here = used.here(now, boot_ms);
+                self.record(shared, &path, &path, here, used.person, false);
             }
         }
     }
 
     /// Records a use of this machine or of another one, and keeps the collisions that it causes.
-    /// The file has a path, and the name under which it was used first.
+    /// `first` is the name under which the file was used first.
     fn record(
         &mut self,
         shared: &Shared,
-        (path, first): (&Path, &Path),
-        (used, person): (LaneFileUse, Option<String>),
+        path: &Path,
+        first: &Path,
+        used: LaneFileUse,
+        person: Option<String>,
         repeated: bool,
     ) {
         let claims = news::all_claims(shared, shared.now());
@@ -190,7 +193,7 @@ impl FoundCollisions {
                 let breached =
                     claims.against(path, &Claimant::new(used.lane.clone(), person.clone()));
                 let name = if breached.is_some() { path } else { first };
-                self.breach(shared, &claims, name, (&used, person), repeated)
+                self.breach(shared, &claims, name, &used, person, repeated)
             }
             FileAccess::Read => None,
         };
@@ -215,7 +218,8 @@ impl FoundCollisions {
         shared: &Shared,
         claims: &Claims,
         path: &Path,
-        (used, person): (&LaneFileUse, Option<String>),
+        used: &LaneFileUse,
+        person: Option<String>,
         repeated: bool,
     ) -> Option<Lane> {
         let claim = claims.against(path, &Claimant::new(used.lane.clone(), person))?;

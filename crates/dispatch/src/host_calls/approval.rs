@@ -39,7 +39,7 @@ pub(super) async fn ask(
     let answerer = Answerer::new(key, decide);
     let decided_by = Arc::<OnceLock<String>>::default();
     let context = QuestionContext { decided_by: decided_by.clone(), ..pending.context.clone() };
-    let shown = shared.questions.open(context, (&ask, FIRST), answerer, &pending.reply);
+    let shown = shared.questions.open(context, &ask, FIRST, answerer, &pending.reply);
     let (questions, id) = (shared.questions.clone(), shown.id.clone());
     let unseen = QuestionDismissal::new(move || {
         if questions.close(&id) {

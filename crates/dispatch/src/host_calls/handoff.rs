@@ -98,7 +98,7 @@ pub(super) async fn hand_off(
         let permissions = permissions(shared, turn, target).await?;
         (permissions.parent, permissions.place)
     };
-    let backend = check_target(shared, turn, (&lane, parent), backend_of(request)).await?;
+    let backend = check_target(shared, turn, &lane, parent, backend_of(request)).await?;
     let event = NewEvent {
         asker: turn.event.asker,
         parent,
@@ -136,7 +136,7 @@ pub(super) async fn hand_off(
     if target != here {
         permissions(shared, turn, target).await?;
     }
-    check_target(shared, turn, (&lane, parent), backend).await?;
+    check_target(shared, turn, &lane, parent, backend).await?;
     shared.hand_offs.record(places, now);
     let placed = Intake::new(shared.clone()).submit_or_route(event).await;
     match placed {
@@ -170,7 +170,8 @@ async fn permissions(
 async fn check_target(
     shared: &Shared,
     turn: &CallingTurn,
-    (lane, parent): (&Lane, Option<ChannelId>),
+    lane: &Lane,
+    parent: Option<ChannelId>,
     backend: Option<String>,
 ) -> Result<Option<String>, HostCallError> {
     if let (Lane::Channel(channel), Some(parent)) = (lane, parent) {

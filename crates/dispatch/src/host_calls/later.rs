@@ -49,8 +49,8 @@ pub(super) async fn remind(
     }
     let longest = SignedDuration::from_hours(24 * MAX_AHEAD_DAYS);
     let range = "between one minute and 90 days";
-    let at = time(request, shared.now(), (longest, range))?;
-    let entry = entry(shared, pending, AgentCause::Reminder, (at, at + MAX_LATE), &request.text)?;
+    let at = time(request, shared.now(), longest, range)?;
+    let entry = entry(shared, pending, AgentCause::Reminder, at, at + MAX_LATE, &request.text)?;
     save(shared, entry.clone()).await?;
     Ok(done(&entry))
 }
@@ -76,8 +76,8 @@ pub(super) async fn sleep(
         return Err(HostCallError::TooManySleeps);
     }
     let range = "between one minute and 7 days";
-    let at = time(request, shared.now(), (MAX_SLEEP, range))?;
-    let entry = entry(shared, pending, AgentCause::Sleep, (at, at + MAX_LATE), &request.text)?;
+    let at = time(request, shared.now(), MAX_SLEEP, range)?;
+    let entry = entry(shared, pending, AgentCause::Sleep, at, at + MAX_LATE, &request.text)?;
     let entry = AgentSchedule { naps: naps + 1, ..entry };
     let sleeps = |known: &AgentSchedule| known.lane == entry.lane && is_open_sleep(known);
     if shared.deps.workspace.state.agent_schedules.all().iter().any(sleeps) {
@@ -114,7 +114,7 @@ pub(super) async fn schedule(
     let next = cron.next(now, &zone).filter(|next| *next <= until);
     let next = next.ok_or(HostCallError::Never(days))?;
     check_intervals(&cron, &zone, next, until)?;
-    let entry = entry(shared, pending, AgentCause::Schedule, (next, until), &request.text)?;
+    let entry = entry(shared, pending, AgentCause::Schedule, next, until, &request.text)?;
     let what = format!(
         "May the agent work on this by itself: {}, until {}?",
         repetition(&cron, &zone, next),
@@ -184,7 +184,8 @@ fn check_intervals(
 fn time(
     request: &LaterTurn,
     now: Timestamp,
-    (longest, range): (SignedDuration, &'static str),
+    longest: SignedDuration,
+    range: &'static str,
 ) -> Result<Timestamp, HostCallError> {
     let invalid = |text: &str, expected: &'static str| HostCallError::InvalidTime {
         text: text.to_owned(),
@@ -225,7 +226,8 @@ fn entry(
     shared: &Shared,
     pending: &PendingCall,
     cause: AgentCause,
-    (next, until): (Timestamp, Timestamp),
+    next: Timestamp,
+    until: Timestamp,
     text: &str,
 ) -> Result<AgentSchedule, HostCallError> {
     let event = &pending.turn.event;
@@ -290,7 +292,7 @@ mod tests {
             after: after.map(str::to_owned),
             text: "x".to_owned(),
         };
-        let found = time(&request, now(), (SignedDuration::from_hours(48), "soon"));
+        let found = time(&request, now(), SignedDuration::from_hours(48), "soon");
         found.map(|at| at.to_string()).map_err(|error| error.to_string())
     }
 

@@ -258,7 +258,9 @@ impl LaneRegistry {
     pub(crate) fn set_backend(
         &self,
         lane: &Lane,
-        (turn, backend, expansion): (&str, &Arc<dyn Backend>, &Expansion),
+        turn: &str,
+        backend: &Arc<dyn Backend>,
+        expansion: &Expansion,
         reply: &Arc<ReplyHandle>,
         live: &Arc<LiveTurn>,
     ) {

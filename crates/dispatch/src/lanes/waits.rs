@@ -74,7 +74,8 @@ impl Waits {
         &self,
         lane: &Lane,
         offer: &str,
-        (person, is_admitted): (&Person, bool),
+        person: &Person,
+        is_admitted: bool,
     ) -> Result<OfferEffect, OfferRefusal> {
         // An offer is only accepted in its own lane, because the permissions are those in that lane.
         let mut is_offered = false;

@@ -72,7 +72,8 @@ impl UsageLimits {
     /// turn that ends again after a restart counts once.
     pub(crate) async fn hold(
         &self,
-        (lane, turn): (&Lane, &str),
+        lane: &Lane,
+        turn: &str,
         backend: &str,
         model: Option<String>,
         reached: ReachedLimit,

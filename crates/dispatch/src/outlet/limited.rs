@@ -73,7 +73,8 @@ impl LimitedTurn {
         result: &TurnResult,
         descriptor: &Descriptor,
         model: Option<String>,
-        (is_resumed, now): (bool, &Zoned),
+        is_resumed: bool,
+        now: &Zoned,
     ) -> Option<Self> {
         let quota = result.transcript.quota();
         let limit = ReachedLimit::of(&result.ending, quota, now)?;

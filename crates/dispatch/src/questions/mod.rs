@@ -155,7 +155,8 @@ impl Questions {
     pub(crate) fn open(
         &self,
         context: QuestionContext,
-        (ask, time): (&Ask, u32),
+        ask: &Ask,
+        time: u32,
         answerer: Answerer,
         reply: &Arc<ReplyHandle>,
     ) -> OpenQuestion {

@@ -385,7 +385,8 @@ impl Redelivery {
                         backend,
                         session.clone(),
                         lost.session.as_deref(),
-                        (ready.title.as_deref(), elsewhere),
+                        ready.title.as_deref(),
+                        elsewhere,
                     )
                     .await;
                 known.recovered_sessions.lock().insert(key, session.as_str().to_owned());

@@ -58,7 +58,8 @@ impl LostReplies {
         event: &Event,
         turn: &str,
         backend: &str,
-        (binding, requested): (&Binding, Option<&str>),
+        binding: &Binding,
+        requested: Option<&str>,
         result: &TurnResult,
     ) -> Option<Offer> {
         if !(result.ending.is_lost() || result.suspicion.is_some()) || !result.output {

@@ -56,7 +56,8 @@ impl TurnRunner {
         turn_log::audit_begin(event, &id, &*backend, asked_model.as_deref(), continued.is_some());
         let shown = Arc::new(LiveTurn::new(self.shared.lanes.turn_changes.clone()));
         let expansion = Expansion::new(&backend.descriptor().expands, &directory);
-        self.shared.lanes.set_backend(&event.lane, (&id, &backend, &expansion), reply, &shown);
+        let lanes = &self.shared.lanes;
+        lanes.set_backend(&event.lane, &id, &backend, &expansion, reply, &shown);
         let feed = TurnFeed::of(&self.shared.deps, event, &id, &name);
         feed.begun(event, lane, &*backend, &start, continued.is_some());
         let context = QuestionContext {
@@ -123,11 +124,8 @@ impl TurnRunner {
         drop(taken);
         self.report(&name, &result);
         feed.ended(&result, messages::failure_detail(&result.ending).as_deref());
-        let offer = self
-            .shared
-            .lost_replies
-            .keep_unread(event, &id, &name, (&binding, requested.as_deref()), &result)
-            .await;
+        let (lost, requested_id) = (&self.shared.lost_replies, requested.as_deref());
+        let offer = lost.keep_unread(event, &id, &name, &binding, requested_id, &result).await;
         self.shared.rollout.on_turn_end(&name, &id, &result);
         notices.extend(planning.notice(&self.shared.deps.redactor));
         notices.extend(policies.notice());
@@ -145,18 +143,15 @@ impl TurnRunner {
         notices.extend(left);
         notices.extend(artifacts::notices(&result.transcript));
         let notices = folded(notices);
-        let (text, notices) = self
-            .shared
-            .channels
-            .remember(&event.lane, on_behalf(event).as_deref(), result.text.clone(), notices)
-            .await;
+        let (channels, who, text) = (&self.shared.channels, on_behalf(event), result.text.clone());
+        let (text, notices) = channels.remember(&event.lane, who.as_deref(), text, notices).await;
         let (is_resumed, now) = (requested.is_some(), self.shared.now());
         let local = now.to_zoned(TimeZone::system());
         let limit =
-            LimitedTurn::of(&result, by.descriptor(), asked_model.clone(), (is_resumed, &local));
+            LimitedTurn::of(&result, by.descriptor(), asked_model.clone(), is_resumed, &local);
         let cut = CutTurn::of(&result, by.descriptor(), is_resumed);
         let recordings = self.shared.deps.recorder.folder();
-        let line = turn_log::line_of((event, now), &id, by.descriptor(), recordings, &result);
+        let line = turn_log::line_of(event, now, &id, by.descriptor(), recordings, &result);
         TurnAnswer {
             failure: messages::failure_message(
                 &result.ending,

@@ -275,7 +275,7 @@ impl Audience for TurnAudience<'_> {
         let time = self.times.get(&ask.ask).copied().unwrap_or(1);
         let collision = self.collisions.remove(&ask.ask);
         let context = QuestionContext { collision, ..self.context.clone() };
-        let question = self.questions.open(context, (ask, time), answer, &self.reply);
+        let question = self.questions.open(context, ask, time, answer, &self.reply);
         if let Some(before) = self.asked.insert(ask.ask, question.id.clone()) {
             self.questions.close(&before);
         }

@@ -33,7 +33,8 @@ pub(super) fn is_cut_off(
 /// that there is no answer yet.
 pub(super) async fn wait_for_budget(
     runner: &TurnRunner,
-    (event, turn): (&Event, &str),
+    event: &Event,
+    turn: &str,
     subject: &BudgetSubject,
     answer: &mut TurnAnswer,
     kept: &EventProgress,

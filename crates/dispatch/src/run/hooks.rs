@@ -114,27 +114,15 @@ impl TurnRunner {
         stop: StopReceiver,
     ) -> Result<(), HookError> {
         let (name, settings) = self.shared.channels.backend_of(&event.lane).await;
-        let backend = self
-            .shared
-            .deps
-            .backends
-            .get(&name)
-            .ok_or_else(|| HookError::NoBackend(name.clone()))?;
+        let backend = self.shared.deps.backends.get(&name);
+        let backend = backend.ok_or_else(|| HookError::NoBackend(name.clone()))?;
         let directory = self.shared.channels.directory_of(&settings).await?;
         let asks =
             Event { prompt, author: None, asker: None, attached: Vec::new(), ..event.clone() };
         // Questions are dismissed, so the mode of planning needs no refusals here.
-        let choices = &self.shared.deps.choices;
-        let (mut start, _) = start_input(
-            &self.shared.channels,
-            choices,
-            &asks,
-            &*backend,
-            &settings,
-            directory,
-            None,
-        )
-        .await;
+        let (channels, choices) = (&self.shared.channels, &self.shared.deps.choices);
+        let (mut start, _) =
+            start_input(channels, choices, &asks, &*backend, &settings, directory, None).await;
         // A file or a question would reach nobody.
         start.tools.clear();
         // The hook has a separate lane for each lane of events, because hooks of the same name may
@@ -173,13 +161,10 @@ impl TurnRunner {
         self.shared.rollout.on_turn_end(&name, id, &result);
         let recordings = self.shared.deps.recorder.folder();
         let turn =
-            Some(line_of((&fired, self.shared.now()), id, by.descriptor(), recordings, &result));
+            Some(line_of(&fired, self.shared.now(), id, by.descriptor(), recordings, &result));
         let TurnResult { ending, text, usage, took, .. } = result;
-        let (text, notices) = self
-            .shared
-            .channels
-            .remember(&event.lane, Some(&lane.to_string()), text, Vec::new())
-            .await;
+        let named = lane.to_string();
+        let (text, notices) = channels.remember(&event.lane, Some(&named), text, Vec::new()).await;
         let answer =
             TurnAnswer { text, notices, usage, took, turn, ..TurnAnswer::from_backend(label) };
         let answer = answer.cleaned(&self.shared.deps.redactor);

@@ -126,7 +126,7 @@ impl TurnRunner {
                 self.begin_hook(&hooks, &event, &stop).await;
             }
             let answer = self.answer(&event, &id, (stop.clone(), steers), &reply, &kept).await.cleaned(&self.shared.deps.redactor);
-            let mut answer = answer.with_line((&event, self.shared.now()), &id, &subject, stop.borrow().is_some());
+            let mut answer = answer.with_line(&event, self.shared.now(), &id, &subject, stop.borrow().is_some());
             let stopped = answer.failure.is_some() && *stop.borrow() == Some(StopReason::Shutdown);
             if let Some(next) = stopped.then(|| kept.leave_to_next_start()).flatten() {
                 kept.release_turn_place();
@@ -161,7 +161,7 @@ impl TurnRunner {
             }
             if !is_limited
                 && cut_off::is_cut_off(reason, &answer, &kept)
-                && cut_off::wait_for_budget(self, (&event, &id), &subject, &mut answer, &kept).await
+                && cut_off::wait_for_budget(self, &event, &id, &subject, &mut answer, &kept).await
             {
                 kept.release_turn_place();
                 self.note_turn(&event, &answer);

@@ -55,7 +55,7 @@ impl TurnRunner {
             }
             return false;
         }
-        let Some(note) = limits.hold((&event.lane, turn), &backend, model, limit, now).await else {
+        let Some(note) = limits.hold(&event.lane, turn, &backend, model, limit, now).await else {
             return false;
         };
         if !is_visible && kept.leave_to_next_start() != Some(NextStart::AskPeople) {

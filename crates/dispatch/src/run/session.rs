@@ -58,10 +58,11 @@ impl TurnRunner {
         let (lane, elsewhere) =
             (&event.lane, self.shared.channels.non_default_directory(directory));
         self.shared.channels.note_directory(lane, backend, binding, elsewhere.as_ref()).await?;
-        let past = (ready.title.as_deref(), elsewhere);
+        let title = ready.title.as_deref();
         // The original of a copy stays in the list.
         let requested = requested.filter(|_| !binding.fork);
-        self.shared.channels.note_session(event, backend, id.clone(), requested, past).await;
+        let channels = &self.shared.channels;
+        channels.note_session(event, backend, id.clone(), requested, title, elsewhere).await;
         let bindings = &self.shared.deps.workspace.state.bindings;
         bindings.set_session_if(lane, backend, Some(id), binding.epoch).await
     }

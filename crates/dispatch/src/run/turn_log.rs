@@ -27,7 +27,8 @@ const REFUSED: &str = "refused";
 /// Returns the line of a turn that ran an agent and has ended, without its texts. `recordings` is the folder of
 /// all recordings.
 pub(super) fn line_of(
-    (event, ended): (&Event, Timestamp),
+    event: &Event,
+    ended: Timestamp,
     id: &str,
     backend: &Descriptor,
     recordings: &Path,
@@ -47,7 +48,7 @@ pub(super) fn line_of(
         usage: result.usage.clone(),
         recording: result.recording.strip_prefix(recordings).ok().map(Path::to_owned),
         link: Some(result.link.clone()),
-        ..line_without_agent((event, ended), id, &backend.name, how)
+        ..line_without_agent(event, ended, id, &backend.name, how)
     })
 }
 
@@ -99,7 +100,8 @@ fn audit_end(line: &TurnLine, earlier: bool) {
 
 /// Returns the line of a turn that ended without having run an agent.
 fn line_without_agent(
-    (event, ended): (&Event, Timestamp),
+    event: &Event,
+    ended: Timestamp,
     id: &str,
     backend: &str,
     how: TurnStatus,
@@ -148,7 +150,8 @@ impl TurnAnswer {
     /// Returns the answer with the line of its turn, which is added if no agent ran.
     pub(super) fn with_line(
         mut self,
-        (event, ended): (&Event, Timestamp),
+        event: &Event,
+        ended: Timestamp,
         id: &str,
         subject: &BudgetSubject,
         stopped: bool,
@@ -156,7 +159,7 @@ impl TurnAnswer {
         let line = self.turn.get_or_insert_with(|| {
             let how =
                 if stopped { TurnStatus::Stopped } else { TurnStatus::Failed(REFUSED.to_owned()) };
-            Box::new(line_without_agent((event, ended), id, &self.backend, how))
+            Box::new(line_without_agent(event, ended, id, &self.backend, how))
         });
         (line.parent, line.project) = (subject.parent, subject.project.clone());
         self

@@ -86,7 +86,7 @@ async fn decided(shared: &DashboardState, guest: &SignedIn, lane: &Lane, offer: 
         tracing::warn!(user = visitor.user.to_field(), %lane, "refused a decision about a lane that waits: the user may not act there");
         return NOT_YOURS.to_owned();
     }
-    let decision = shared.services.waits.decide(lane, offer, (&person, standing.acts)).await;
+    let decision = shared.services.waits.decide(lane, offer, &person, standing.acts).await;
     let result =
         decision.as_ref().map_or_else(|why| format!("refused: {why}"), |_| "accepted".to_owned());
     AuditEntry::new(AuditKind::DashboardAction)

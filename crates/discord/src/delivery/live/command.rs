@@ -27,11 +27,17 @@ impl Live {
         if token.was_acknowledged().await {
             let application = self.inner.identity.application;
             let text = quote::with_quote(self.target.heading.as_deref(), FOLLOWS_BELOW);
-            let body = (text.as_str(), &json!([]));
             if let Err(error) = self
                 .inner
                 .api
-                .edit_original_with(application, token.interaction, &token.value, body, timeouts)
+                .edit_original_with(
+                    application,
+                    token.interaction,
+                    &token.value,
+                    &text,
+                    &json!([]),
+                    timeouts,
+                )
                 .await
             {
                 debug!(channel = self.target.channel, %error, "cannot say that the answer follows");
@@ -63,11 +69,11 @@ impl Live {
         timeouts: Timeouts,
     ) -> Result<PostedMessage, RestError> {
         let token = self.target.token.as_ref().expect("asked only with a token");
-        let (application, body) = (self.inner.identity.application, (piece, rows));
+        let application = self.inner.identity.application;
         let edited = self
             .inner
             .api
-            .edit_original_with(application, token.interaction, &token.value, body, timeouts)
+            .edit_original_with(application, token.interaction, &token.value, piece, rows, timeouts)
             .await;
         if matches!(edited, Err(RestError::Refused { status: 401 | 404, .. })) {
             self.target.token = None;

@@ -157,14 +157,14 @@ impl Live {
             let original = self.is_original(index);
             match self.slots[index].id {
                 Some(_) if self.slots[index].shows(piece, below) => {}
-                Some(id) => match self.edit(index, id, (piece, below), timeouts).await {
+                Some(id) => match self.edit(index, id, piece, below, timeouts).await {
                     // Somebody deleted it. The messages after it are created again, to keep the
                     // order.
                     Err(error) if error.is_gone() && !original => {
                         self.drop_from(index, timeouts).await;
                         self.slots.push(self.new_slot(index));
                         let below = self.buttons_of(index, pieces.len(), last);
-                        self.create(index, (piece, below), last, timeouts).await?;
+                        self.create(index, piece, below, last, timeouts).await?;
                         figures::discord_message(last, true);
                         posted = true;
                     }
@@ -177,7 +177,7 @@ impl Live {
                         let before = self.slots.split_off(index);
                         self.slots.push(self.new_slot(index));
                         let below = self.buttons_of(index, pieces.len(), last);
-                        self.create(index, (piece, below), last, timeouts).await?;
+                        self.create(index, piece, below, last, timeouts).await?;
                         self.delete(before, timeouts).await;
                         posted = true;
                     }
@@ -185,7 +185,7 @@ impl Live {
                     Ok(()) => figures::discord_message(last, false),
                 },
                 None => {
-                    self.create(index, (piece, below), last, timeouts).await?;
+                    self.create(index, piece, below, last, timeouts).await?;
                     figures::discord_message(last, true);
                     posted = true;
                 }
@@ -197,7 +197,7 @@ impl Live {
                 && !self.slots[before].shows(shown, SlotButtons::Nothing)
             {
                 let (id, shown) = (*id, shown.clone());
-                self.edit(before, id, (&shown, SlotButtons::Nothing), timeouts).await?;
+                self.edit(before, id, &shown, SlotButtons::Nothing, timeouts).await?;
             }
         }
         if self.slots.len() > pieces.len() {

@@ -5,6 +5,7 @@ use tracing::debug;
 
 use super::Live;
 use super::slot::{AnswerSlot, SlotButtons};
+use crate::api::NewMessage;
 use crate::rest::{RestError, Timeouts};
 
 impl Live {
@@ -23,7 +24,8 @@ impl Live {
                     application,
                     token.interaction,
                     &token.value,
-                    (shown, rows),
+                    shown,
+                    rows,
                     timeouts,
                 )
                 .await
@@ -37,11 +39,12 @@ impl Live {
     pub(super) async fn create(
         &mut self,
         index: usize,
-        body: (&str, SlotButtons),
+        piece: &str,
+        below: SlotButtons,
         last: bool,
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
-        match self.try_create(index, body, last, timeouts).await {
+        match self.try_create(index, piece, below, last, timeouts).await {
             // A previous process created the message, and somebody deleted it.
             Err(error)
                 if error.is_gone()
@@ -50,7 +53,7 @@ impl Live {
             {
                 self.nonces.change(index);
                 self.slots[index] = self.new_slot(index);
-                self.try_create(index, body, last, timeouts).await
+                self.try_create(index, piece, below, last, timeouts).await
             }
             made => made,
         }
@@ -59,11 +62,11 @@ impl Live {
     pub(super) async fn try_create(
         &mut self,
         index: usize,
-        body: (&str, SlotButtons),
+        piece: &str,
+        below: SlotButtons,
         last: bool,
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
-        let (piece, below) = body;
         let rows =
             if below == SlotButtons::Nothing { Value::Null } else { below.rows(self.stop_event) };
         // An earlier attempt may have created the message with other buttons.
@@ -78,16 +81,8 @@ impl Live {
                 let post = match self.find_unconfirmed(&nonce, timeouts).await {
                     Some(found) => Ok(found),
                     None => {
-                        self.inner
-                            .api
-                            .post_with(
-                                self.target.channel,
-                                reply_to,
-                                &nonce,
-                                (piece, &rows),
-                                timeouts,
-                            )
-                            .await
+                        let new = NewMessage { reply_to, ..NewMessage::new(&nonce, piece, &rows) };
+                        self.inner.api.post_message(self.target.channel, new, timeouts).await
                     }
                 };
                 self.record_post(&nonce, piece, &post);
@@ -131,7 +126,7 @@ impl Live {
             || (self.prior.resumed && !self.is_original(index))
         {
             self.slots[index].buttons = SlotButtons::Unknown;
-            return self.edit(index, posted.id, body, timeouts).await;
+            return self.edit(index, posted.id, piece, below, timeouts).await;
         }
         piece.clone_into(&mut self.slots[index].shown);
         self.slots[index].buttons = below;
@@ -143,7 +138,8 @@ impl Live {
         &mut self,
         index: usize,
         id: u64,
-        (piece, below): (&str, SlotButtons),
+        piece: &str,
+        below: SlotButtons,
         timeouts: Timeouts,
     ) -> Result<(), RestError> {
         let rows = if self.slots[index].buttons == below {

@@ -7,6 +7,7 @@ use serde_json::Value;
 use tracing::{debug, error, info, warn};
 
 use super::ReplyWriter;
+use crate::api::NewMessage;
 use crate::delivery::footer::{self, answer_messages, hint};
 use crate::delivery::obstacle::ObstacleWatch;
 use crate::delivery::preview::{self, messages_above_file};
@@ -87,19 +88,10 @@ impl ReplyWriter {
                 footer::time(answer.took)
             );
             let timeouts = self.inner.options.time_limits.send;
-            if let Err(error) = self
-                .inner
-                .api
-                .post_with_ping(
-                    self.channel,
-                    None,
-                    Some(person),
-                    &self.live.nonces.ping(),
-                    (&text, &Value::Null),
-                    timeouts,
-                )
-                .await
-            {
+            let nonce = self.live.nonces.ping();
+            let message =
+                NewMessage { ping: Some(person), ..NewMessage::new(&nonce, &text, &Value::Null) };
+            if let Err(error) = self.inner.api.post_message(self.channel, message, timeouts).await {
                 debug!(channel = self.channel, %error, "cannot ping the person who asked");
             }
         }
