@@ -9,14 +9,14 @@ mod messages;
 mod paths;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::time::{Instant, sleep};
 
-use self::paths::ResolvedPaths;
+use self::paths::{ResolvedPaths, identity, resolve};
 use crate::Shared;
 use crate::collisions::checkouts::CheckoutPlace;
 use crate::collisions::news::{self, ClaimRelease};
@@ -28,7 +28,7 @@ use aetheel_model::event::Lane;
 use aetheel_model::id::UserId;
 use aetheel_model::plain::{short_line, with_causes};
 use aetheel_store::workspace::ClaimChangeError;
-use aetheel_turn::{ClaimAction, ClaimCall, WorkingDirectory};
+use aetheel_turn::{ClaimAction, ClaimCall};
 
 /// The maximum length of a person's name and of a reason, in characters.
 const MAX_NAME: usize = 80;
@@ -382,22 +382,4 @@ fn note_claims(kind: AuditKind, author: &ClaimAuthor, by: &'static str, claims: 
             .with("until", claim.until)
             .note();
     }
-}
-
-async fn resolve(checkout: CheckoutPlace, texts: Vec<String>) -> Result<ResolvedPaths, ClaimError> {
-    let resolve = move || {
-        let directory = WorkingDirectory::open(&checkout.directory);
-        let directory = directory.map_err(|_| ClaimError::Directory)?;
-        let paths = paths::resolve(&directory, &texts)?;
-        Ok(ResolvedPaths { directory: checkout.identity(&directory), paths })
-    };
-    tokio::task::spawn_blocking(resolve).await.map_err(|_| ClaimError::Directory)?
-}
-
-/// Returns the identity of a working directory.
-async fn identity(checkout: CheckoutPlace) -> Result<PathBuf, ClaimError> {
-    let identity =
-        move || Some(checkout.identity(&WorkingDirectory::open(&checkout.directory).ok()?));
-    let found = tokio::task::spawn_blocking(identity).await;
-    found.ok().flatten().ok_or(ClaimError::Directory)
 }

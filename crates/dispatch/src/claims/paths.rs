@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::ClaimError;
+use crate::collisions::checkouts::CheckoutPlace;
 use aetheel_model::claim::{ClaimPattern, ClaimRefusal, MAX_CLAIM_PATHS, PatternError};
 use aetheel_turn::WorkingDirectory;
 
@@ -24,7 +26,7 @@ pub(super) fn split(text: &str) -> Vec<String> {
 ///
 /// # Errors
 /// [`ClaimRefusal`] if a path is not valid or leads out of the directory.
-pub(super) fn resolve(
+fn resolve_below(
     directory: &WorkingDirectory,
     texts: &[String],
 ) -> Result<Vec<ClaimPattern>, ClaimRefusal> {
@@ -48,6 +50,31 @@ pub(super) fn resolve(
     Ok(paths)
 }
 
+/// Opens the working directory of a claim and resolves its paths.
+///
+/// # Errors
+/// [`ClaimError`].
+pub(super) async fn resolve(
+    checkout: CheckoutPlace,
+    texts: Vec<String>,
+) -> Result<ResolvedPaths, ClaimError> {
+    let resolve = move || {
+        let directory = WorkingDirectory::open(&checkout.directory);
+        let directory = directory.map_err(|_| ClaimError::Directory)?;
+        let paths = resolve_below(&directory, &texts)?;
+        Ok(ResolvedPaths { directory: checkout.identity(&directory), paths })
+    };
+    tokio::task::spawn_blocking(resolve).await.map_err(|_| ClaimError::Directory)?
+}
+
+/// Returns the identity of a working directory.
+pub(super) async fn identity(checkout: CheckoutPlace) -> Result<PathBuf, ClaimError> {
+    let identity =
+        move || Some(checkout.identity(&WorkingDirectory::open(&checkout.directory).ok()?));
+    let found = tokio::task::spawn_blocking(identity).await;
+    found.ok().flatten().ok_or(ClaimError::Directory)
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
@@ -66,7 +93,7 @@ mod tests {
         symlink(".", directory.join("self")).expect("linked");
         symlink("loop", directory.join("loop")).expect("linked");
         let opened = WorkingDirectory::open(&directory).expect("opened");
-        let of = |text: &str| resolve(&opened, &[text.to_owned()]);
+        let of = |text: &str| resolve_below(&opened, &[text.to_owned()]);
         for (text, expected) in [
             ("link/a.rs", "src/a.rs"),
             ("link", "src"),
@@ -85,7 +112,7 @@ mod tests {
         let absolute = directory.join("src");
         assert_eq!(of(&absolute.to_string_lossy()).expect("inside")[0].as_str(), "src");
         let many = vec!["x".to_owned(); 10_000];
-        assert!(matches!(resolve(&opened, &many), Err(ClaimRefusal::TooManyPaths)));
+        assert!(matches!(resolve_below(&opened, &many), Err(ClaimRefusal::TooManyPaths)));
     }
 
     #[test]

@@ -14,51 +14,18 @@ use std::sync::Arc;
 
 use crate::Shared;
 use crate::outlet::TurnAnswer;
-use crate::persistence::EventPersistence;
 use crate::questions::{Person, question_id};
 use crate::recovery::offer::{OfferEffect, OfferReason, OfferRefusal, parse_offer_id};
 use crate::recovery::redeliver::Redelivery;
+use crate::recovery::restart_action::{CRASH_LIMIT, RestartAction};
 use crate::thread;
 use aetheel_model::event::{Event, EventOrigin, Lane, Sequence};
 use aetheel_model::id::{ChannelId, MessageId};
 use aetheel_runtime::supervisor;
 use aetheel_store::workspace::{Journal, JournalEntry, OFFER_SPAN_MS};
 
-/// The number of crashes after which an event is suspected to cause them.
-const CRASH_LIMIT: u32 = 3;
 /// The answer to a message that was sent to a turn that does not run again without asking.
 const RECEIVED_FAILURE: &str = "The agent had received this when I was interrupted. If the work is done again, please send it again. (interrupted)";
-
-/// How an event of a previous process continues.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RestartAction {
-    /// The event is finished, because its turn has ended.
-    Finish,
-    /// The event runs, for the first time or again.
-    Run,
-    /// People are asked whether the event runs again.
-    AskPeople,
-    /// The agent of the event still runs, so the turn continues.
-    Resume,
-}
-
-impl RestartAction {
-    fn of(entry: Option<&JournalEntry>) -> Self {
-        match entry {
-            None => Self::Finish,
-            Some(entry) if entry.answer.is_some() => Self::Finish,
-            Some(entry)
-                if entry.offered_ms.is_some()
-                    || entry.used_tool
-                    || entry.doubtful
-                    || entry.started >= CRASH_LIMIT =>
-            {
-                Self::AskPeople
-            }
-            Some(_) => Self::Run,
-        }
-    }
-}
 
 /// The unfinished events of a previous process, by the way they continue.
 #[derive(Default)]
@@ -186,27 +153,23 @@ impl Recovery {
 
     /// Continues with restored events. Returns at once.
     pub(super) fn resume_restored(&self, journal: &Journal, taken: RestoredEvents) {
-        let RestoredEvents {
-            resumed: going_on,
-            restored,
-            offered_before: offered,
-            to_offer: offers,
-            threads_to_open: threads,
-        } = taken;
-        if going_on.len() + restored + offers.len() + offered > 0 {
+        let RestoredEvents { resumed, restored, offered_before, to_offer, threads_to_open } = taken;
+        if resumed.len() + restored + to_offer.len() + offered_before > 0 {
             tracing::info!(
-                going_on = going_on.len(),
+                going_on = resumed.len(),
                 restored,
-                asked = offers.len(),
-                offered,
+                asked = to_offer.len(),
+                offered = offered_before,
                 "restored the events of the previous process"
             );
         }
         let (this, journal) = (self.clone(), journal.clone());
-        let in_hand: Vec<_> =
-            offers.iter().map(|entry| this.shared.delivery.in_flight.track(&entry.event)).collect();
+        let in_hand: Vec<_> = to_offer
+            .iter()
+            .map(|entry| this.shared.delivery.in_flight.track(&entry.event))
+            .collect();
         let offering = async move {
-            for entry in offers {
+            for entry in to_offer {
                 let why = match &entry {
                     entry if entry.used_tool => OfferReason::Interrupted,
                     entry if entry.started >= CRASH_LIMIT => OfferReason::SetAside,
@@ -217,7 +180,7 @@ impl Recovery {
             drop(in_hand);
         };
         supervisor::spawn_finite("recovery", self.shared.tasks.track_future(offering));
-        for event in threads {
+        for event in threads_to_open {
             thread::open(&self.shared, event, None);
         }
         self.shared.start_waiting();
@@ -292,18 +255,6 @@ impl Recovery {
     }
 }
 
-/// The follow-up of an event whose turn has left its lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TurnFollowUp {
-    Nothing,
-    /// The event runs again.
-    Rerun,
-    /// People are asked whether it runs again.
-    AskPeople,
-    /// The event waits again, and its lane is paused, until its backend works.
-    Paused,
-}
-
 impl Recovery {
     /// Restores the unfinished entries of a journal, oldest first.
     pub(super) fn restore_entries(
@@ -359,7 +310,6 @@ impl Recovery {
         taken
     }
 
-    /// Asks people whether to run an event again, if it is in the journal.
     /// Returns how an event continues, according to its entry in the journal.
     fn restart_action(&self, entry: Option<&JournalEntry>) -> RestartAction {
         let goes_on = |entry: &&JournalEntry| {
@@ -383,24 +333,6 @@ impl Recovery {
         } else {
             turn
         }
-    }
-}
-
-/// Returns how to continue an event whose agent was lost because the holder (the process that
-/// runs agents) has ended. The rules are those after a crash of the gateway. Returns `None` if
-/// the event is not in the journal; it has then failed.
-pub(crate) fn follow_up_lost_agent(
-    persistence: &EventPersistence,
-    event: &Event,
-) -> Option<TurnFollowUp> {
-    let (_, entry) = persistence.journal_entry(event)?;
-    match RestartAction::of(Some(&entry)) {
-        RestartAction::Run => {
-            tracing::warn!("the agent was lost; the turn runs again");
-            Some(TurnFollowUp::Rerun)
-        }
-        RestartAction::AskPeople => Some(TurnFollowUp::AskPeople),
-        RestartAction::Finish | RestartAction::Resume => None,
     }
 }
 

@@ -41,7 +41,7 @@ use super::budgets;
 use super::lanes::paused::{end_wait_of, lane_pause};
 use super::outlet::handle::ReplyHandle;
 use super::persistence::wait_until_saved;
-use super::recovery::restart::{TurnFollowUp, follow_up_lost_agent};
+use super::recovery::restart_action::{TurnFollowUp, follow_up_lost_agent};
 use aetheel_model::event::{Event, Lane};
 use aetheel_runtime::figures;
 use aetheel_store::workspace::{Hook, LostTurn, PendingSave};
