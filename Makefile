@@ -22,7 +22,7 @@ DOC := doc --no-deps --document-private-items
 # Tests that start `aetheel-kit`: cargo builds it with the test of its package only.
 WITH_KIT := --test integration --test program
 
-.PHONY: help setup guests languages language demo first-build install test proof test-templates test-browser chaos chaos-cluster check fuzz attack-directories bench measure test-live dist test-dist clean
+.PHONY: help setup guests languages language demo first-build install test proof test-templates test-browser earlier-state chaos chaos-cluster check fuzz attack-directories bench measure test-live dist test-dist clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1:/p' Makefile | while IFS=: read -r name line; do printf '  make %-14s %s\n' "$$name" "$$line"; done
@@ -72,6 +72,10 @@ proof: guests ## change every key of every recording and look for lost answers, 
 test-browser: guests ## use the dashboard with Chromium: keys, no script, phones, barriers (axe), pictures; UPDATE_SCREENSHOTS=1 writes these
 	@scripts/install-browser
 	cargo test --test integration browser:: -- --ignored
+
+earlier-state: guests ## write the state folder that later versions must continue, with the present program: tests/fixtures/earlier-state
+	rm -rf tests/fixtures/earlier-state
+	EARLIER_STATE=$(CURDIR)/tests/fixtures/earlier-state cargo test --test integration gateway::earlier_state -- --ignored
 
 chaos: guests ## kill and upgrade the program again and again under load, about half an hour; KILLS= OPEN_KILLS= UPGRADES= EVENTS= CHANNELS= LATENCY= SEED=
 	KILLS=$${KILLS:-200} OPEN_KILLS=$${OPEN_KILLS:-300} UPGRADES=$${UPGRADES:-20} EVENTS=$${EVENTS:-5000} CHANNELS=$${CHANNELS:-40} cargo test $(WITH_KIT) gateway::chaos:: -- --nocapture

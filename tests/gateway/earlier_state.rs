@@ -1,7 +1,7 @@
 //! A state folder that an earlier version wrote is continued: `tests/fixtures/earlier-state` has the
 //! state of a gateway that was killed while one prompt ran and another one waited, after an agent
-//! had reserved a file and asked for a reminder. `EARLIER_STATE=FOLDER` writes such a folder with
-//! the program that is built, which must then be the earlier one.
+//! had reserved a file and asked for a reminder. `make earlier-state` writes it again; use it with
+//! the program whose files later versions must continue.
 
 use std::fs;
 use std::path::Path;
@@ -16,8 +16,15 @@ const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/earli
 /// Stands for the folder of the installation in the files of the fixture.
 const FOLDER: &str = "/srv/earlier";
 /// Files that belong to one process or one machine.
-const LEFT_OUT: [&str; 6] =
-    ["gateway.lock", "holder.lock", "holder.log", "tools.sock", "tool-server.md", "components"];
+const LEFT_OUT: [&str; 7] = [
+    "gateway.lock",
+    "holder.lock",
+    "lock",
+    "holder.log",
+    "tools.sock",
+    "tool-server.md",
+    "components",
+];
 
 fn with_tools(local: &LocalDiscord) -> Installation {
     let installation = installed(local).with("AGENT_HOLDER", "off").with("BUSY_POLICY", "queue");
@@ -53,7 +60,7 @@ fn with_code_after(text: &str, before: &str, code: &str) -> String {
 }
 
 #[tokio::test]
-#[ignore = "writes the fixture, with an earlier program"]
+#[ignore = "writes the fixture: make earlier-state"]
 async fn an_earlier_version_writes_its_state() {
     let to = std::env::var("EARLIER_STATE").expect("EARLIER_STATE names a folder");
     let local = LocalDiscord::start().await;
@@ -61,12 +68,16 @@ async fn an_earlier_version_writes_its_state() {
     let mut bot = serving(&installation).await;
     let claim = r#"call aetheel_claim {"paths":["notes.txt"],"minutes":60}"#;
     let remind = r#"call aetheel_remind {"in":"2h","text":"look again"}"#;
-    for (number, prompt) in (1..).zip(["hello", claim, remind]) {
+    for (prompt, answer, number) in [
+        ("hello", "You said: hello", 1),
+        (claim, "The tool returned", 1),
+        (remind, "The tool returned", 2),
+    ] {
         local.mention(CHANNEL, ANN, prompt);
         let answers = |local: &LocalDiscord| {
             let texts = local.texts(CHANNEL);
-            let ends = texts.iter().filter(|text| text.contains(" of our conversation."));
-            (ends.count() == number).then_some(())
+            let found = texts.iter().filter(|text| text.contains(answer));
+            (found.count() == number).then_some(())
         };
         local.wait_for("an answer", answers).await;
     }
