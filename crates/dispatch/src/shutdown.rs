@@ -90,7 +90,9 @@ impl Dispatcher {
                 self.shared.lanes.running.lock().values().map(|turn| turn.stop.clone()).collect();
             let kept = self.shared.deps.journal.is_some();
             let (running, left) = (stops.len(), waiting.len());
-            if kept {
+            if running + left == 0 {
+                tracing::debug!("shutdown: grace is over; the last turn is ending");
+            } else if kept {
                 tracing::warn!(
                     running,
                     kept = left,
