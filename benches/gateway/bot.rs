@@ -16,6 +16,7 @@ use aetheel_model::limits::ResourceLimits as Bounds;
 use aetheel_model::queue::QueueLimits;
 use aetheel_model::redact::Redactor;
 use aetheel_recording::{Backend, Generation, Guest, GuestFailure, Recorder, RecordingLimits};
+use aetheel_settings::DiscordSettings;
 use aetheel_store::workspace::Workspace;
 use aetheel_turn::Backends;
 use aetheel_wasm::ComponentBackend;
@@ -169,16 +170,18 @@ impl Bot {
 fn options(local: &LocalDiscord) -> DiscordOptions {
     DiscordOptions {
         token: TOKEN.to_owned().into(),
-        api_base: local.url().to_owned(),
+        settings: DiscordSettings {
+            api_base: local.url().to_owned(),
+            command_alias: None,
+            output_channel: None,
+            long_answer: None,
+            requests_per_second: 0,
+            shards: None,
+            footer: Vec::new(),
+            owners: Vec::new(),
+            allowed: AllowLists::default(),
+        },
         dashboard: false,
-        command_alias: None,
-        output_channel: None,
-        long_answer: None,
-        requests_per_second: 0,
-        shards: None,
-        footer: Vec::new(),
-        owners: Vec::new(),
-        allowed: AllowLists::default(),
         redactor: Redactor::default(),
         time_limits: TimeLimits::default(),
         lease: aetheel_runtime::lease::Lease::endless(),

@@ -43,6 +43,14 @@ pub(crate) mod maybe {
         let text = Option::<String>::deserialize(deserializer)?;
         text.map(|text| super::parse_or_fail(&text)).transpose()
     }
+
+    /// Does the same, but ignores an invalid id.
+    pub(crate) fn or_none<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<u64>, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        Ok(text.and_then(|text| super::parse(&text)))
+    }
 }
 
 /// A list of ids. Leaves out invalid ones.

@@ -108,7 +108,11 @@ pub(crate) struct MessageDeletion {
     pub(crate) ids: Vec<u64>,
     #[serde(with = "id")]
     pub(crate) channel_id: u64,
-    #[serde(default, with = "id::maybe")]
+    #[serde(
+        default,
+        serialize_with = "id::maybe::serialize",
+        deserialize_with = "id::maybe::or_none"
+    )]
     pub(crate) guild_id: Option<u64>,
 }
 
