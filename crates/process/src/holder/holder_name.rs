@@ -81,7 +81,7 @@ mod tests {
         let mut open = std::fs::File::open(state.join(FILE)).expect("opened");
         write(state, "aetheel-1");
         write(state, "aetheel-2");
-        // A kill in the middle of a write in place would leave what this reader sees.
+        // A reader sees the content that a kill in the middle of a write in place would leave.
         let mut seen = String::new();
         io::Read::read_to_string(&mut open, &mut seen).expect("read");
         assert!(seen.ends_with("aetheel-1\n"), "{seen}");
