@@ -50,6 +50,17 @@ async fn wait_for_answer(console: &Program, text: &str) {
     .await;
 }
 
+/// Types Ctrl-D once the console reads a prompt. Before that, the terminal itself would take it for
+/// the end of an empty line.
+async fn type_end(console: &mut Program) {
+    let reads = |printed: &str| {
+        let [on, off] = ["\x1b[?2004h", "\x1b[?2004l"].map(|mode| printed.rfind(mode));
+        (on > off).then_some(())
+    };
+    console.prints("a prompt", reads).await;
+    console.type_in(END).await;
+}
+
 #[tokio::test]
 async fn pasted_text_is_one_prompt_and_text_longer_than_the_screen_is_complete() {
     let installation = Installation::new();
@@ -71,7 +82,7 @@ async fn pasted_text_is_one_prompt_and_text_longer_than_the_screen_is_complete()
         })
         .await;
     wait_for_text(&console, "This is message 2 of our conversation.\n").await;
-    console.type_in(END).await;
+    type_end(&mut console).await;
     assert_eq!(console.ended().await.code, 0);
 }
 
@@ -86,7 +97,7 @@ async fn the_markdown_of_an_answer_is_shown_without_its_marks() {
         "You said: hi you\n\nPlan\n• one & `two`\n\na     n\n────  ─\nlong  1\n\nThis is message 1 of our conversation.\n",
     )
     .await;
-    console.type_in(END).await;
+    type_end(&mut console).await;
     assert_eq!(console.ended().await.code, 0);
 }
 
@@ -99,7 +110,7 @@ async fn a_line_can_be_edited_and_the_history_survives_a_restart() {
     console.type_in("two\x1b\rlines\r").await;
     wait_for_answer(&console, "You said: two\nlines\n").await;
     console.type_in("gone\x03").await;
-    console.type_in(END).await;
+    type_end(&mut console).await;
     assert_eq!(console.ended().await.code, 0);
     let mut console = start_console(&installation).await;
     console.type_in("\x1b[A").await;
@@ -140,7 +151,7 @@ async fn an_answer_streams_above_the_input_line_and_ctrl_c_stops_it() {
     assert_eq!(console.agents(), []);
     let stood = screen(&console.stdout());
     assert_eq!(stood.matches("I will look.").count(), 1, "{stood}");
-    console.type_in(END).await;
+    type_end(&mut console).await;
     assert_eq!(console.ended().await.code, 0);
 }
 
@@ -167,7 +178,7 @@ async fn log_lines_appear_above_the_input_line() {
     );
     console.type_in(" goes on\r").await;
     wait_for_answer(&console, "You said: half a line goes on\n").await;
-    console.type_in(END).await;
+    type_end(&mut console).await;
     assert_eq!(console.ended().await.code, 0);
 }
 
@@ -182,7 +193,7 @@ async fn unknown_output_is_reported_at_once_and_a_question_is_answered_by_a_word
     wait_for_text(&console, "4) Deny and stop\n> \n").await;
     console.type_in("deny\r").await;
     wait_for_answer(&console, "Denied by you\n").await;
-    console.type_in(END).await;
+    type_end(&mut console).await;
     assert_eq!(console.ended().await.code, 0);
 }
 
@@ -209,7 +220,7 @@ async fn commands_names_and_paths_are_completed() {
     wait_for_text(&console, "> look at @\"two words.txt\n").await;
     console.type_in("\"\r").await;
     wait_for_answer(&console, "the content").await;
-    console.type_in(END).await;
+    type_end(&mut console).await;
     assert_eq!(console.ended().await.code, 0);
 }
 
@@ -255,12 +266,6 @@ async fn files_are_attached_by_their_paths() {
     assert!(screen(&console.stdout()).contains("the content of one"));
     console.type_in("/file /nowhere\r").await;
     wait_for_text(&console, "✗ /nowhere: No such file").await;
-    // Before the next prompt, the terminal takes Ctrl-D for the end of an empty line.
-    let prompts = |printed: &str| {
-        let (_, after) = printed.rsplit_once("No such file")?;
-        after.contains("\x1b[?2004h").then_some(())
-    };
-    console.prints("the next prompt", prompts).await;
-    console.type_in(END).await;
+    type_end(&mut console).await;
     assert_eq!(console.ended().await.code, 0);
 }
