@@ -22,13 +22,13 @@ use aetheel_model::agent::{
     ToolEnd, ToolOutput, ToolStart, ToolStatus, Write as WriteAction,
 };
 use aetheel_model::choice::BusyPolicy;
+use aetheel_model::discord::DiscordSettings;
 use aetheel_model::event::{AttachedFile, Event, Lane, NewEvent};
 use aetheel_model::fold::Transcript;
 use aetheel_model::id::{ChannelId, UserId, UserOrRoleId};
 use aetheel_model::queue::QueueLimits;
 use aetheel_model::redact::Redactor;
 use aetheel_recording::Backend;
-use aetheel_settings::DiscordSettings;
 use aetheel_store::workspace::Workspace;
 use aetheel_turn::{Backends, ProcessCommand};
 use async_trait::async_trait;

@@ -12,6 +12,7 @@ pub mod baseline;
 pub mod budget;
 pub mod choice;
 pub mod claim;
+pub mod discord;
 pub mod event;
 pub mod exit;
 pub mod extension;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use aetheel_model::access::AllowLists;
 use aetheel_model::choice::FooterPart;
+use aetheel_model::discord::DiscordSettings;
 use aetheel_model::id::{ChannelId, GuildId, RoleId, UserId};
 use aetheel_model::limits::{AgentLimits, ResourceLimits};
 use aetheel_model::traces::TraceSettings;
@@ -12,37 +13,25 @@ use secrecy::SecretString;
 use crate::table::settings;
 
 settings! {
-    /// The settings of the Discord adapter, except the token.
-    #[derive(Clone, Debug)]
-    pub struct DiscordSettings {
-        /// Users with the rights of the application's owner, by id.
+    impl DiscordSettings {
         owners: Vec<UserId> = "OWNERS", "", ids(UserId::parse_nonzero),
             "Discord user ids with the rights of the application's owner, separated by commas";
-        /// The channel for the answers of schedules, hooks and webhooks that name no channel, and
-        /// for notices to the operator.
         output_channel: Option<ChannelId> = "OUTPUT_CHANNEL_ID", "", id(ChannelId::parse_nonzero),
             "Discord channel of heartbeats, cron jobs, hooks and webhooks that name none, and of notices to the operator";
-        /// Number of characters above which an answer is sent as a file.
         long_answer: Option<usize> = "LONG_ANSWER_CHARS", "16000", number_or_zero(1 << 30),
             "An answer with more characters is sent as a file; 0: never";
-        /// Parts of the line below an answer, in this order.
         footer: Vec<FooterPart> = "FOOTER", "backend,time,cost", some_of(&FooterPart::WORDS),
             "Parts of the line below an answer: `backend`, `model`, `time`, `tokens`, `cost`, separated by commas; `none`: no such line";
-        /// The second name of the command `/ask`.
         command_alias: Option<String> = "COMMAND_ALIAS", "", optional(),
             advanced "Second name of `/ask` and, with `-reset`, of `/reset`; unset: the name of the backend that answers, if its descriptor says so (`own-command`)";
-        /// The address of Discord, without a trailing slash.
         api_base: String = "DISCORD_API_BASE", "https://discord.com", address(),
             advanced "Discord's address; for proxies and tests";
-        /// Maximum number of requests to Discord in a second; 0 without a limit.
         requests_per_second: usize = "DISCORD_REQUESTS_PER_SECOND", "45", number(0, 1_000_000),
             advanced "Maximum number of requests to Discord in a second; Discord allows 50; 0: no limit";
-        /// The number of shards of the bot, or `None` for the number that Discord recommends.
         shards: Option<u32> = "SHARDS", "auto", number_or_auto(1, 1_000),
             advanced "Connections to Discord's gateway: `auto` (as many as Discord recommends) or a number from 1 to 1000";
     }
     also {
-        /// People, roles, channels and guilds that may use the bot.
         allowed: AllowLists = AllowLists::read_from;
     }
 }

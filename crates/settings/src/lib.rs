@@ -18,10 +18,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use self::folders::{cache_dir, config_dir};
-pub use self::groups::DiscordSettings;
 use aetheel_model::access::AllowLists;
 use aetheel_model::agent::{AllowedTools, Mode, Safety};
 use aetheel_model::choice::{BusyPolicy, CollisionMode, LogFormat, SandboxMode, Trust};
+use aetheel_model::discord::DiscordSettings;
 use aetheel_model::finding::Finding;
 use aetheel_model::host_tool::HostToolKind;
 use aetheel_model::id::UserOrRoleId;

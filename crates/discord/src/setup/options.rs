@@ -9,9 +9,9 @@ use super::token::check_shape;
 use crate::api::Api;
 use crate::rest::clock::OffsetClock;
 use crate::rest::{Rest, Timeouts};
+use aetheel_model::discord::DiscordSettings;
 use aetheel_model::redact::Redactor;
 use aetheel_runtime::lease::Lease;
-use aetheel_settings::DiscordSettings;
 
 /// The operator's settings for the adapter, and what it needs besides them.
 #[derive(Clone, Debug)]
