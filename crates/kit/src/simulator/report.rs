@@ -23,21 +23,22 @@ pub(super) struct ViolationReport {
     pub(super) violations: Vec<Violation>,
     /// The line of the last input.
     pub(super) line: Option<usize>,
-    input: String,
+    /// The last input. Only a violation needs its text, which can be megabytes long.
+    input: Option<Input>,
 }
 
 impl ViolationReport {
     /// Attributes the following violations to this input.
     pub(super) fn after(&mut self, line: Option<usize>, input: &Input) {
         self.line = line;
-        self.input = brief(input);
+        self.input = Some(input.clone());
     }
 
     pub(super) fn add(&mut self, rule: Rule, got: String, expected: &str) {
         self.violations.push(Violation {
             rule,
             line: self.line,
-            input: self.input.clone(),
+            input: self.input.as_ref().map(brief).unwrap_or_default(),
             got: shortened(&got, 600),
             expected: expected.to_owned(),
         });
