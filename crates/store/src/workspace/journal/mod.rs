@@ -7,6 +7,7 @@
 //! `tests/dispatch/kept.rs` and in `tests/gateway/chaos/mod.rs`.
 
 mod checksum;
+mod earlier;
 mod newer;
 mod newer_events;
 mod record;
@@ -15,11 +16,10 @@ mod store;
 mod transfer;
 mod writer;
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::Sender;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -27,21 +27,16 @@ use tokio::sync::watch;
 pub use self::state::{JournalEntry, OFFER_SPAN_MS};
 pub use self::store::LineStore;
 
-use self::checksum::is_checked;
+use self::earlier::EarlierLines;
 use self::record::{FinishedEvent, JournalMark, Record};
-use self::state::{JournalState, MAX_SEQUENCE};
+use self::state::JournalState;
 use self::store::LineFile;
-use self::writer::{JournalWriter, WriteJob};
+use self::writer::WriteJob;
 use super::FileError;
 use super::blocking::blocking;
 use crate::disk::replace;
 use aetheel_model::event::{Event, Lane, Sequence};
 use aetheel_model::id::{ChannelId, MessageId};
-use aetheel_runtime::ordinary::read_ordinary;
-use aetheel_runtime::supervisor;
-
-/// Maximum size of a journal file of an earlier process, in bytes. Larger files are refused.
-const MAX_JOURNAL_BYTES: u64 = 1 << 30;
 
 /// The journal of one gateway. Cheap to clone; clones share everything.
 #[derive(Clone)]
@@ -75,13 +70,12 @@ impl Journal {
 
     fn begin(path: &Path, now_ms: i64) -> Result<Self, FileError> {
         let failed = |source| FileError::new("write", path, source);
-        let text = read_text(path)?;
-        if text.is_empty() {
+        let earlier = EarlierLines::of_file(path)?;
+        if earlier.text.is_empty() {
             replace(path, b"").map_err(failed)?;
         }
-        let whole = LineFile::is_complete(path);
         let file = LineFile::open(path.to_owned()).map_err(failed)?;
-        Self::resume(path, (&text, 0), Box::new(file), (now_ms, whole))
+        earlier.continue_in(Box::new(file), now_ms)
     }
 
     /// Continues a journal whose lines are in another store, to which only this process writes. New
@@ -96,62 +90,17 @@ impl Journal {
         first: Sequence,
     ) -> Result<Self, FileError> {
         blocking(move || {
-            let name = PathBuf::from(store.name());
+            let place = PathBuf::from(store.name());
             let now_ms = jiff::Timestamp::now().as_millisecond();
-            Self::resume(&name, (&text, first), store, (now_ms, true))
+            EarlierLines { place, text, first, complete: true }.continue_in(store, now_ms)
         })
         .await
-    }
-
-    fn resume(
-        place: &Path,
-        (text, first): (&str, Sequence),
-        mut store: Box<dyn LineStore>,
-        (now_ms, whole): (i64, bool),
-    ) -> Result<Self, FileError> {
-        let (mut pages, warnings) = read(place, text, first)?;
-        for warning in warnings {
-            tracing::warn!("{warning}");
-        }
-        let doubted = pages.open.values_mut().map(|entry| !whole && entry.mark_doubtful());
-        let doubtful = doubted.filter(|doubted| *doubted).count();
-        if doubtful > 0 {
-            tracing::warn!(
-                turns = doubtful,
-                "the queue is incomplete, so the agents of turns that had begun may have used a tool"
-            );
-        }
-        for event in pages.prune(now_ms) {
-            tracing::info!(event = event.sequence, lane = %event.lane, "an event of an earlier gateway process is dropped: nobody waits for it");
-            pages.apply(&Record::Mark(
-                event.sequence,
-                JournalMark::Finished(FinishedEvent::of(&event, now_ms)),
-            ));
-        }
-        let failed = |source| FileError::new("write", place, source);
-        let short = pages.render();
-        store.replace(&short).map_err(failed)?;
-        let pages = Arc::new(Mutex::new(pages));
-        let (jobs, received) = channel();
-        let failing = Arc::new(AtomicBool::new(false));
-        let writer = JournalWriter::new(
-            store,
-            short.len(),
-            Arc::clone(&pages),
-            received,
-            Arc::clone(&failing),
-        );
-        supervisor::spawn_thread("journal", move || writer.run()).map_err(failed)?;
-        Ok(Self { pages, jobs: Arc::new(Mutex::new(jobs)), failing })
     }
 
     /// Reads the file as the gateway does when it starts, without changing it. Returns a line for
     /// each part that cannot be read. A last line that is still being written is ignored. Blocks.
     pub(super) fn inspect(path: &Path) -> Result<Vec<String>, FileError> {
-        let text = read_text(path)?;
-        let tail = text.rfind('\n').map_or(0, |end| end + 1);
-        let whole = if is_checked(&text[tail..]) { &text } else { &text[..tail] };
-        Ok(read(path, whole, 0)?.1)
+        EarlierLines::of_file(path)?.inspect()
     }
 
     /// Returns whether the journal currently cannot be written. The writer retries once a second.
@@ -170,69 +119,6 @@ impl Journal {
     /// Assigns numbers from another block from now on, if it comes after the current one.
     pub fn use_block(&self, first: Sequence) {
         self.pages.lock().use_block(first);
-    }
-
-    /// Returns the lanes that have open events in the lines of a journal.
-    #[must_use]
-    pub fn open_lanes(text: &str) -> Vec<Lane> {
-        let (pages, _) = JournalState::read(text, 0);
-        let open = pages.open().map(|entry| entry.event.lane.clone());
-        let newer = pages.newer.0.values().filter_map(|event| event.lane.clone());
-        let lanes: BTreeSet<Lane> = open.chain(newer).collect();
-        lanes.into_iter().collect()
-    }
-
-    /// Imports the lines of another node's journal about some lanes, except events that are known
-    /// here and lanes that never leave a node. Finished events are imported whatever their lane,
-    /// because only their keys are known. Returns the newly opened events, oldest first, once
-    /// everything is on disk. Returns `None` if it cannot be written; then nothing is imported.
-    pub async fn import(&self, text: &str, lanes: impl Fn(&Lane) -> bool) -> Option<Vec<Sequence>> {
-        let (news, saving) = {
-            // Locked until the job is sent, so that the file has the records in the same order.
-            let mut pages = self.pages.lock();
-            let (mut theirs, warnings) = JournalState::read(text, 0);
-            theirs.open.retain(|_, entry| lanes(&entry.event.lane));
-            theirs.newer.0.retain(|_, event| event.lane.as_ref().is_none_or(&lanes));
-            for warning in warnings {
-                tracing::warn!("the journal of another node: {warning}");
-            }
-            let news = pages.select_unknown(theirs);
-            let (done, saving) = watch::channel(None);
-            let mut line = String::new();
-            if !news.is_empty() {
-                line = Record::Mark(pages.last(), JournalMark::Imported(news.lines())).write();
-                pages.import(&news);
-            }
-            self.send(WriteJob { line, drop_on_failure: true, done: Some(done) });
-            (news, PendingSave(saving))
-        };
-        if !saving.done().await {
-            self.pages.lock().undo_import(&news);
-            return None;
-        }
-        Some(news.open().map(|entry| entry.event.sequence).collect())
-    }
-
-    /// Returns the lines about some lanes, for another node: the open events and the recently
-    /// finished ones.
-    #[must_use]
-    pub fn lines_of(&self, lanes: impl Fn(&Lane) -> bool) -> String {
-        self.pages.lock().select_lanes(lanes).lines()
-    }
-
-    /// Removes the open events of some lanes, which another node has now. Finished events of these
-    /// lanes stay known by their keys only. Returns once this is on disk, or false if it cannot be
-    /// written; the write is then retried.
-    pub async fn forget_lanes(&self, lanes: impl Fn(&Lane) -> bool) -> bool {
-        let open = {
-            let mut pages = self.pages.lock();
-            pages.forget_messages_in(&lanes);
-            pages.open_in(lanes)
-        };
-        for sequence in open {
-            self.mark(sequence, JournalMark::Moved);
-        }
-        self.flush().await
     }
 
     /// Returns the highest sequence number assigned so far.
@@ -378,34 +264,6 @@ impl Journal {
         // caller learns that nothing was written.
         let _ = self.jobs.lock().send(job);
     }
-}
-
-/// Reads the text of the file; a missing file is empty.
-fn read_text(path: &Path) -> Result<String, FileError> {
-    match read_ordinary(path, MAX_JOURNAL_BYTES) {
-        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
-        Err(source) => Err(FileError::new("read", path, source)),
-    }
-}
-
-/// Parses the file. Also returns a line for each part that cannot be read.
-fn read(
-    path: &Path,
-    text: &str,
-    first: Sequence,
-) -> Result<(JournalState, Vec<String>), FileError> {
-    let (pages, warnings) = JournalState::read(text, first);
-    if pages.highest() > MAX_SEQUENCE {
-        let fault = format!(
-            "an event has the number {}, which no gateway assigned; correct or remove that line",
-            pages.highest()
-        );
-        let fault = std::io::Error::new(std::io::ErrorKind::InvalidData, fault);
-        return Err(FileError::new("read", path, fault));
-    }
-    let named = |warning| format!("`{}` {warning}", path.display());
-    Ok((pages, warnings.into_iter().map(named).collect()))
 }
 
 impl std::fmt::Debug for Journal {

@@ -1,11 +1,80 @@
 //! Moves lines of the journal between nodes: selects the lines of another node that are unknown
-//! here, and the lines about some lanes for another node. Pure.
+//! here, and the lines about some lanes for another node.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
-use super::record::FinishedEvent;
+use tokio::sync::watch;
+
+use super::record::{FinishedEvent, JournalMark, Record};
 use super::state::{JournalEntry, JournalState, MAX_SEQUENCE};
+use super::writer::WriteJob;
+use super::{Journal, PendingSave};
 use aetheel_model::event::{Lane, Sequence};
+
+impl Journal {
+    /// Returns the lanes that have open events in the lines of a journal.
+    #[must_use]
+    pub fn open_lanes(text: &str) -> Vec<Lane> {
+        let (pages, _) = JournalState::read(text, 0);
+        let open = pages.open().map(|entry| entry.event.lane.clone());
+        let newer = pages.newer.0.values().filter_map(|event| event.lane.clone());
+        let lanes: BTreeSet<Lane> = open.chain(newer).collect();
+        lanes.into_iter().collect()
+    }
+
+    /// Imports the lines of another node's journal about some lanes, except events that are known
+    /// here and lanes that never leave a node. Finished events are imported whatever their lane,
+    /// because only their keys are known. Returns the newly opened events, oldest first, once
+    /// everything is on disk. Returns `None` if it cannot be written; then nothing is imported.
+    pub async fn import(&self, text: &str, lanes: impl Fn(&Lane) -> bool) -> Option<Vec<Sequence>> {
+        let (news, saving) = {
+            // Locked until the job is sent, so that the file has the records in the same order.
+            let mut pages = self.pages.lock();
+            let (mut theirs, warnings) = JournalState::read(text, 0);
+            theirs.open.retain(|_, entry| lanes(&entry.event.lane));
+            theirs.newer.0.retain(|_, event| event.lane.as_ref().is_none_or(&lanes));
+            for warning in warnings {
+                tracing::warn!("the journal of another node: {warning}");
+            }
+            let news = pages.select_unknown(theirs);
+            let (done, saving) = watch::channel(None);
+            let mut line = String::new();
+            if !news.is_empty() {
+                line = Record::Mark(pages.last(), JournalMark::Imported(news.lines())).write();
+                pages.import(&news);
+            }
+            self.send(WriteJob { line, drop_on_failure: true, done: Some(done) });
+            (news, PendingSave(saving))
+        };
+        if !saving.done().await {
+            self.pages.lock().undo_import(&news);
+            return None;
+        }
+        Some(news.open().map(|entry| entry.event.sequence).collect())
+    }
+
+    /// Returns the lines about some lanes, for another node: the open events and the recently
+    /// finished ones.
+    #[must_use]
+    pub fn lines_of(&self, lanes: impl Fn(&Lane) -> bool) -> String {
+        self.pages.lock().select_lanes(lanes).lines()
+    }
+
+    /// Removes the open events of some lanes, which another node has now. Finished events of these
+    /// lanes stay known by their keys only. Returns once this is on disk, or false if it cannot be
+    /// written; the write is then retried.
+    pub async fn forget_lanes(&self, lanes: impl Fn(&Lane) -> bool) -> bool {
+        let open = {
+            let mut pages = self.pages.lock();
+            pages.forget_messages_in(&lanes);
+            pages.open_in(lanes)
+        };
+        for sequence in open {
+            self.mark(sequence, JournalMark::Moved);
+        }
+        self.flush().await
+    }
+}
 
 impl JournalState {
     /// Returns the part of another node's journal that is unknown here. An event is known by its

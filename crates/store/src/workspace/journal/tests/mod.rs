@@ -262,8 +262,13 @@ async fn a_failing_write_is_reported_and_the_journal_continues_once_it_succeeds(
     std::os::unix::fs::symlink("/dev/full", &full).unwrap();
     let failing = std::sync::Arc::<std::sync::atomic::AtomicBool>::default();
     let store = Box::new(super::LineFile::open(full).unwrap());
-    let writer =
-        super::JournalWriter::new(store, 0, journal.pages.clone(), received, failing.clone());
+    let writer = super::writer::JournalWriter::new(
+        store,
+        0,
+        journal.pages.clone(),
+        received,
+        failing.clone(),
+    );
     std::thread::spawn(move || writer.run());
     let full = Journal {
         pages: journal.pages.clone(),
@@ -339,7 +344,7 @@ fn spoiled() -> (Journal, Spoiled, tempfile::TempDir) {
         std::sync::Arc<parking_lot::Mutex<JournalState>>,
         std::sync::Arc<std::sync::atomic::AtomicBool>,
     ) = (pages, failing);
-    let writer = super::JournalWriter::new(
+    let writer = super::writer::JournalWriter::new(
         Box::new(super::LineFile::with_tail(Box::new(file.clone()), 0, path)),
         0,
         pages.clone(),
