@@ -1,7 +1,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::ask::Ask;
-use super::report::{AgentEvent, Diagnostic, QueryAnswer, SessionReady, SteerResult, TurnDone};
+use super::events::AgentEvent;
+use super::notice::Diagnostic;
+use super::report::{QueryAnswer, SessionReady, SteerResult, TurnDone};
 use super::{ProcKey, SessionKey, TurnKey, TurnRef};
 
 /// An argument or the value of a variable, assembled by the host.

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
-use super::report::{FileDiff, ToolStart, is_nothing};
-use super::{SessionKey, TurnKey};
+use super::tool_use::{FileDiff, ToolStart};
+use super::{SessionKey, TurnKey, is_nothing};
 
 /// An option to choose from. Recordings of the contract 0.1 contain only its label, which is also
 /// its id.

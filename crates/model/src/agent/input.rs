@@ -1,7 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use super::report::is_nothing;
-use super::{ProcKey, SessionKey, TurnKey};
+use super::{ProcKey, SessionKey, TurnKey, is_nothing};
 
 /// How much the agent may do without asking. Each level includes the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -136,7 +135,7 @@ pub struct Steer {
     pub fresh_id: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct TurnRef {
     pub session: SessionKey,

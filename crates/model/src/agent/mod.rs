@@ -14,23 +14,30 @@ mod events;
 mod input;
 pub mod labels;
 mod noise;
+mod notice;
 pub mod options;
 mod report;
 mod session_id;
 mod state;
 mod texts;
+mod tool_use;
 mod tools;
+mod usage;
 
 pub use action::*;
 pub use ask::*;
 pub use descriptor::Descriptor;
+pub use events::*;
 pub use input::*;
+pub use notice::*;
 pub use report::*;
 pub use session_id::{InvalidSessionId, SessionId};
 pub use texts::TextForm;
+pub use tool_use::*;
 pub use tools::{
     AllowedTools, allowed_tools_for, declared_names, is_read_only, permits, tool_names,
 };
+pub use usage::*;
 
 /// A conversation on a link.
 pub type SessionKey = u32;
@@ -40,3 +47,9 @@ pub type TurnKey = u32;
 pub type AskKey = u32;
 /// A process of a link.
 pub type ProcKey = u32;
+
+/// Returns whether a field that an older contract lacks has its default. Such a field is left out,
+/// so that recordings stay unchanged.
+fn is_nothing<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}

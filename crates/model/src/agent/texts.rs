@@ -1,11 +1,12 @@
 //! Visits the texts of reports and questions, so that code which cleans or hides texts misses none.
 
 use super::ask::{Ask, AskKind};
+use super::events::{AgentEventKind, AgentTask, Artifact, ArtifactBody, TextEvent, Unrecognised};
 use super::input::AskDecision;
-use super::report::{
-    AgentEventKind, AgentNotice, AgentTask, Artifact, ArtifactBody, FileDiff, SessionReady,
-    TextEvent, ToolEnd, ToolOutput, ToolStart, TurnOutcome, Unrecognised, Usage,
-};
+use super::notice::AgentNotice;
+use super::report::{SessionReady, TurnOutcome};
+use super::tool_use::{FileDiff, ToolEnd, ToolOutput, ToolStart};
+use super::usage::Usage;
 
 /// The form of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
