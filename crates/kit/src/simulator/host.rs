@@ -9,8 +9,8 @@ use super::report::ViolationReport;
 use crate::finding::Rule;
 use crate::trial::Endings;
 use aetheel_model::agent::{
-    Action, AgentEventKind, AskAnswer, Chunk, Descriptor, HostCommand, Input, PutFile, SessionId,
-    Spawn,
+    Action, AgentEventKind, Ask, AskAnswer, Chunk, Descriptor, HostCommand, Input, PutFile,
+    SessionId, Spawn,
 };
 use aetheel_model::plain::shortened;
 use aetheel_turn::HOST_ASK;
@@ -134,14 +134,7 @@ impl<'a> SimulatedHost<'a> {
                     report.over("bytes of unrecognised.sample", size, MAX_SAMPLE, "at most 2 KiB");
                 }
             }
-            Action::Ask(ask) => {
-                self.running("an ask", (ask.session, ask.turn), report);
-                if ask.ask >= HOST_ASK {
-                    let got = format!("an ask with key {:#x}", ask.ask);
-                    report.add(Rule::Keys, got, "a key below 0x8000_0000");
-                }
-                self.asks.insert(ask.ask);
-            }
+            Action::Ask(ask) => self.ask(ask, report),
             Action::AskWithdrawn(ask) => drop(self.asks.remove(ask)),
             Action::ToolRequest(request) => {
                 self.running("a tool request", (request.session, request.turn), report);
@@ -150,19 +143,7 @@ impl<'a> SimulatedHost<'a> {
                     report.add(Rule::Keys, got, "a new key for each call");
                 }
             }
-            Action::TurnDone(done) => match self.turns.end((done.session, done.turn)) {
-                Some(2) => report.add(
-                    Rule::EndsOnce,
-                    "a second turn-done for the same turn".into(),
-                    "one turn-done per turn",
-                ),
-                Some(_) => {}
-                None => report.add(
-                    Rule::Keys,
-                    format!("turn-done for turn {}", done.turn),
-                    "a turn that has begun",
-                ),
-            },
+            Action::TurnDone(done) => self.end_turn((done.session, done.turn), report),
             Action::CloseStream(_)
             | Action::Steered(_)
             | Action::QueryAnswer(_)
@@ -177,6 +158,31 @@ impl<'a> SimulatedHost<'a> {
         }
         if let Err((got, expected)) = self.launches.check(spawn) {
             report.add(Rule::Plan, got, expected);
+        }
+    }
+
+    fn ask(&mut self, ask: &Ask, report: &mut ViolationReport) {
+        self.running("an ask", (ask.session, ask.turn), report);
+        if ask.ask >= HOST_ASK {
+            let got = format!("an ask with key {:#x}", ask.ask);
+            report.add(Rule::Keys, got, "a key below 0x8000_0000");
+        }
+        self.asks.insert(ask.ask);
+    }
+
+    fn end_turn(&mut self, turn: TurnId, report: &mut ViolationReport) {
+        match self.turns.end(turn) {
+            Some(2) => report.add(
+                Rule::EndsOnce,
+                "a second turn-done for the same turn".into(),
+                "one turn-done per turn",
+            ),
+            Some(_) => {}
+            None => report.add(
+                Rule::Keys,
+                format!("turn-done for turn {}", turn.1),
+                "a turn that has begun",
+            ),
         }
     }
 

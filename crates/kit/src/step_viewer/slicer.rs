@@ -2,8 +2,11 @@
 //! entries belong to it. Pure.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 
-use aetheel_model::agent::{Action, AgentEventKind, HostCommand, Input, SessionKey, TurnKey};
+use aetheel_model::agent::{
+    Action, AgentEventKind, HostCommand, Input, SessionKey, TurnKey, TurnRef,
+};
 use aetheel_recording::{EntryKind, RecordingEntry, SPARSE};
 
 /// Maximum number of steps that are kept of a turn. Further ones are only counted.
@@ -31,11 +34,14 @@ pub(super) const MIXED: u8 = 8;
 
 /// The session and the turn that an action belongs to.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TurnOwner(Option<SessionKey>, Option<TurnKey>);
+pub(super) struct TurnOwner {
+    session: Option<SessionKey>,
+    turn: Option<TurnKey>,
+}
 
 impl TurnOwner {
-    pub(super) fn is(self, session: SessionKey, turn: TurnKey) -> bool {
-        self.1.map_or(self.0 == Some(session), |of| of == turn)
+    pub(super) fn is(self, turn: TurnRef) -> bool {
+        self.turn.map_or(self.session == Some(turn.session), |of| of == turn.turn)
     }
 }
 
@@ -50,24 +56,20 @@ pub(super) fn owner_of(action: &Action) -> Option<TurnOwner> {
         Action::Spawn(of) => (of.session, of.turn),
         _ => return None,
     };
-    (session.is_some() || turn.is_some()).then_some(TurnOwner(session, turn))
+    (session.is_some() || turn.is_some()).then_some(TurnOwner { session, turn })
 }
 
 /// Returns whether a command of the host belongs to this turn, or `None` if the input is not a
 /// command or does not name a turn.
-pub(super) fn is_own_command(
-    input: &Input,
-    (session, turn): (SessionKey, TurnKey),
-    asks: &HashSet<u32>,
-) -> Option<bool> {
+pub(super) fn is_own_command(input: &Input, own: TurnRef, asks: &HashSet<u32>) -> Option<bool> {
     let Input::Command(command) = input else { return None };
     match command {
-        HostCommand::StartTurn(of) => Some(of.turn == turn),
-        HostCommand::Steer(of) => Some(of.turn == turn),
-        HostCommand::Interrupt(of) => Some(of.turn == turn),
+        HostCommand::StartTurn(of) => Some(of.turn == own.turn),
+        HostCommand::Steer(of) => Some(of.turn == own.turn),
+        HostCommand::Interrupt(of) => Some(of.turn == own.turn),
         HostCommand::Answer(of) => Some(asks.contains(&of.ask)),
-        HostCommand::CloseSession(of) => Some(*of == session),
-        HostCommand::Query(of) => of.session.map(|of| of == session),
+        HostCommand::CloseSession(of) => Some(*of == own.session),
+        HostCommand::Query(of) => of.session.map(|of| of == own.session),
         HostCommand::Shutdown => None,
     }
 }
@@ -93,7 +95,7 @@ pub(super) struct TurnSlicer<'a> {
 #[derive(Default)]
 pub(super) struct TurnSlice {
     pub(super) marks: Vec<StepPosition>,
-    pub(super) ours: (SessionKey, TurnKey),
+    pub(super) own: TurnRef,
     pub(super) asks: HashSet<u32>,
     pub(super) lane: String,
     pub(super) left_out: usize,
@@ -124,7 +126,7 @@ impl<'a> TurnSlicer<'a> {
     pub(super) fn take(
         &mut self,
         entry: &RecordingEntry,
-        (start, end): (u64, u64),
+        bytes: Range<u64>,
         number: usize,
     ) -> bool {
         let began = self.began;
@@ -135,8 +137,8 @@ impl<'a> TurnSlicer<'a> {
                 self.open.insert(turn.clone(), *key);
                 if turn == self.turn && self.cut.is_none() {
                     self.began = entry.t;
-                    let ours = (*session, *key);
-                    self.cut = Some(TurnSlice { ours, lane: lane.clone(), ..TurnSlice::default() });
+                    let own = TurnRef { session: *session, turn: *key };
+                    self.cut = Some(TurnSlice { own, lane: lane.clone(), ..TurnSlice::default() });
                 }
             }
             EntryKind::Ending { turn, how } => {
@@ -156,19 +158,19 @@ impl<'a> TurnSlicer<'a> {
                 if self.answered || !self.is_open {
                     self.close();
                 }
-                self.begin_step(input, entry.t, (start, end), number);
+                self.begin_step(input, entry.t, bytes, number);
             }
             EntryKind::Out(action) if self.is_open => {
                 self.answered = true;
-                self.extend(end, flags_of(action) | HAS_ACTIONS);
+                self.extend(bytes.end, flags_of(action) | HAS_ACTIONS);
                 let Some(cut) = &mut self.cut else { return false };
                 if let Action::Ask(ask) = action
-                    && ask.turn == cut.ours.1
+                    && ask.turn == cut.own.turn
                 {
                     cut.asks.insert(ask.ask);
                 }
                 if let Some(whose) = owner_of(action) {
-                    let ours = whose.is(cut.ours.0, cut.ours.1);
+                    let ours = whose.is(cut.own);
                     self.has_own |= ours;
                     self.has_foreign |= !ours;
                 }
@@ -184,14 +186,14 @@ impl<'a> TurnSlicer<'a> {
                     cut.sparse.get_or_insert(cut.marks.len().saturating_sub(1));
                 }
                 if self.is_open {
-                    self.extend(end, 0);
+                    self.extend(bytes.end, 0);
                 }
             }
         }
         false
     }
 
-    fn begin_step(&mut self, input: &Input, t: f64, (start, end): (u64, u64), number: usize) {
+    fn begin_step(&mut self, input: &Input, t: f64, bytes: Range<u64>, number: usize) {
         let Some(cut) = &mut self.cut else { return };
         if cut.marks.len() >= STEPS {
             cut.left_out += 1;
@@ -199,14 +201,14 @@ impl<'a> TurnSlicer<'a> {
             return;
         }
         self.is_open = true;
-        if let Some(ours) = is_own_command(input, cut.ours, &cut.asks) {
+        if let Some(ours) = is_own_command(input, cut.own, &cut.asks) {
             self.has_own |= ours;
             self.has_foreign |= !ours;
         }
         self.alone &= self.open.len() <= 1;
         cut.marks.push(StepPosition {
-            start,
-            length: u32::try_from(end - start).unwrap_or(u32::MAX),
+            start: bytes.start,
+            length: u32::try_from(bytes.end - bytes.start).unwrap_or(u32::MAX),
             line: u32::try_from(number).unwrap_or(u32::MAX),
             t_ms: (t - self.began).clamp(0.0, f64::from(u32::MAX)) as u32,
             flags: 0,

@@ -16,7 +16,7 @@ use super::slicer::{
     HAS_ACTIONS, MIXED, StepPosition, TurnSlice, TurnSlicer, UNRECOGNISED, VISIBLE, is_own_command,
     owner_of,
 };
-use aetheel_model::agent::{Action, Input, SessionKey, TurnKey};
+use aetheel_model::agent::{Action, Input, TurnRef};
 use aetheel_model::plain::counted;
 use aetheel_recording::{
     EntryKind, Header, MAX_READ_BYTES, ReadError, RecordingEntry, RecordingLine, RecordingLines,
@@ -55,8 +55,7 @@ pub struct TurnSteps {
     inode: u64,
     /// The position at which the turn ends.
     end: u64,
-    turn: TurnKey,
-    session: SessionKey,
+    own: TurnRef,
     /// The keys of the turn's questions.
     asks: HashSet<u32>,
     marks: Vec<StepPosition>,
@@ -148,7 +147,7 @@ impl TurnSteps {
             if let EntryKind::Cut(why) = &entry.kind {
                 fault = Some(format!("the recording was cut: {why}"));
             }
-            if cutter.take(&entry, (line.start, end), line.number) {
+            if cutter.take(&entry, line.start..end, line.number) {
                 fault = None;
                 break;
             }
@@ -156,10 +155,9 @@ impl TurnSteps {
         let Some(cut) = cutter.finish() else {
             return Err(StepViewerError::NoSuchTurn(fault));
         };
-        let TurnSlice { marks, ours, asks, lane, left_out, of_others, lost, sparse, ended } = cut;
+        let TurnSlice { marks, own, asks, lane, left_out, of_others, lost, sparse, ended } = cut;
         let facts = TurnFacts { header, lane, left_out, of_others, lost, sparse, ended, fault };
-        let (session, turn) = ours;
-        Ok(Self { file, size, inode, end, turn, session, asks, marks, facts })
+        Ok(Self { file, size, inode, end, own, asks, marks, facts })
     }
 
     /// Returns the properties of the turn.
@@ -205,7 +203,7 @@ impl TurnSteps {
     /// Returns whether an action belongs to this turn, or `None` if it does not name a turn.
     #[must_use]
     pub fn is_ours(&self, action: &Action) -> Option<bool> {
-        owner_of(action).map(|whose| whose.is(self.session, self.turn))
+        owner_of(action).map(|whose| whose.is(self.own))
     }
 
     /// Reads the content of a step (index).
@@ -225,9 +223,8 @@ impl TurnSteps {
         for entry in self.entries(mark, &mut Vec::new())? {
             match entry {
                 EntryKind::In(input) => {
-                    let shown = !mixed
-                        || is_own_command(&input, (self.session, self.turn), &self.asks)
-                            == Some(true);
+                    let shown =
+                        !mixed || is_own_command(&input, self.own, &self.asks) == Some(true);
                     read.input = Some(input).filter(|_| shown);
                 }
                 EntryKind::Out(action) if !mixed || self.is_ours(&action) == Some(true) => {
