@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::guest::{Guest, GuestFailure};
 use aetheel_model::agent::{ProcKey, SessionKey, TurnKey};
 use aetheel_model::plain::hex;
 
@@ -16,12 +17,9 @@ pub(super) const NOTE: &str = "checkpoint: after a crash, the link can be rebuil
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Checkpoint {
-    /// The SHA-256 of the component that reads the lines after the checkpoint.
-    pub digest: String,
-    /// The descriptor version of the guest that saved the state.
-    pub saved_by: String,
-    /// The state that `save` returned.
-    pub state: String,
+    /// The state of the guest.
+    #[serde(flatten)]
+    pub guest: SavedGuest,
     /// The number of inputs before the checkpoint, since the link was opened.
     pub inputs: u64,
     /// The highest key of a turn so far.
@@ -42,6 +40,28 @@ pub struct Checkpoint {
     pub files: Vec<String>,
     /// The SHA-256 of the checkpoint with an empty value in this field.
     pub sha256: String,
+}
+
+/// The state of a guest in a checkpoint.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SavedGuest {
+    /// The SHA-256 of the component that reads the lines after the checkpoint.
+    pub digest: String,
+    /// The descriptor version of the guest that saved the state.
+    pub saved_by: String,
+    /// The state that `save` returned.
+    pub state: String,
+}
+
+impl SavedGuest {
+    /// Passes the state to a fresh guest.
+    ///
+    /// # Errors
+    /// [`GuestFailure`] if the guest refuses the state.
+    pub async fn load_into(&self, guest: &mut dyn Guest) -> Result<(), GuestFailure> {
+        guest.load(&self.state, &self.saved_by).await
+    }
 }
 
 /// An open session in a checkpoint.
@@ -132,4 +152,25 @@ pub enum CheckpointRefusal {
     /// The recording was cut, or has no space for it.
     #[error("the recording has no space for it")]
     Full,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Checkpoint {
+        /// Makes a checkpoint that has only a state of the guest.
+        pub(crate) fn with_state(state: String) -> Self {
+            let guest = SavedGuest { state, ..SavedGuest::default() };
+            Self { guest, ..Self::default() }
+        }
+    }
+
+    #[test]
+    fn the_fields_of_a_checkpoint_keep_their_names_and_their_order() {
+        let text = r#"{"digest":"d","saved-by":"1","state":"s","inputs":7,"last-turn":3,"last-reply":2,"sessions":[],"processes":[],"requests":[4],"streams":[5],"timers":[],"files":["f"],"sha256":""}"#;
+        let checkpoint: Checkpoint = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&checkpoint).unwrap(), text);
+        assert_eq!((checkpoint.guest.state.as_str(), checkpoint.inputs), ("s", 7));
+    }
 }

@@ -34,7 +34,7 @@ pub mod transcript;
 
 pub use checkpoint::{
     Checkpoint, CheckpointProcess, CheckpointRefusal, CheckpointSession, CheckpointTimer,
-    MAX_STATE_BYTES,
+    MAX_STATE_BYTES, SavedGuest,
 };
 pub use ending::{Ending, TurnEvidence, TurnObservations};
 pub use format::{

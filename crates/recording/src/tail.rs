@@ -74,7 +74,7 @@ impl RecordingTail {
     /// Returns the digest of the component for which the part was recorded.
     #[must_use]
     pub fn digest<'a>(&'a self, header: &'a Header) -> &'a str {
-        self.checkpoint.as_ref().map_or(&header.digest, |checkpoint| &checkpoint.digest)
+        self.checkpoint.as_ref().map_or(&header.digest, |checkpoint| &checkpoint.guest.digest)
     }
 }
 
@@ -91,14 +91,14 @@ mod tests {
     }
 
     fn line(t: f64, state: &str) -> String {
-        let checkpoint = Checkpoint { state: state.to_owned(), ..Checkpoint::default() }.sealed();
+        let checkpoint = Checkpoint::with_state(state.to_owned()).sealed();
         serde_json::to_string(&CheckpointLine::new(t, &checkpoint)).unwrap()
     }
 
     fn states(text: &str) -> Vec<Result<Option<String>, String>> {
         let parse = |position| {
             let tail = RecordingTail::parse(text, position).map_err(|error| error.to_string())?;
-            Ok(tail.checkpoint.map(|checkpoint| checkpoint.state))
+            Ok(tail.checkpoint.map(|checkpoint| checkpoint.guest.state))
         };
         RecordingTail::positions(text).into_iter().map(parse).collect()
     }

@@ -138,7 +138,7 @@ pub async fn open_guest(
 ) -> Result<Box<dyn Guest>, GuestFailure> {
     let mut guest = backend.open().await?;
     if let Some(checkpoint) = checkpoint {
-        guest.load(&checkpoint.state, &checkpoint.saved_by).await?;
+        checkpoint.guest.load_into(&mut *guest).await?;
     }
     Ok(guest)
 }

@@ -4,6 +4,7 @@
 //! a streamed text have the same position.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ops::RangeInclusive;
 
 use serde_json::Value;
 
@@ -88,7 +89,7 @@ impl Scan {
     }
 
     fn plain(&mut self, text: &str) {
-        self.add(("text".to_owned(), PLAIN.to_owned(), text.trim()));
+        self.add("text".to_owned(), PLAIN.to_owned(), text.trim());
     }
 
     fn value(&mut self, value: &Value, with_texts: bool) {
@@ -109,17 +110,18 @@ impl Scan {
         for (Place { key, path, is_thing }, text) in found {
             let is_catalog = counts.get(&key).is_some_and(|count| *count >= MIN_CATALOG_ITEMS);
             if !is_catalog || (!is_thing && is_paragraph(text)) {
-                self.add((key, path, text));
+                self.add(key, path, text);
             }
         }
     }
 
-    fn add(&mut self, (key, path, text): (String, String, &str)) {
+    /// Adds a text at a position, which has this path.
+    fn add(&mut self, position: String, path: String, text: &str) {
         // A placeholder instead of a text, such as `(no content)`.
         if text.starts_with('(') && text.ends_with(')') {
             return;
         }
-        let (_, texts) = self.positions.entry(key).or_insert_with(|| (path, Vec::new()));
+        let (_, texts) = self.positions.entry(position).or_insert_with(|| (path, Vec::new()));
         if text.len() < 12 || !texts.iter().any(|known| known == text) {
             texts.push(text.to_owned());
         }
@@ -240,22 +242,22 @@ fn is_lost(texts: &[String], shown: &ShownIndex, prose: fn(&str) -> bool) -> boo
         .collect();
     let (places, chars): (Vec<usize>, Vec<char>) = letters(&joined).unzip();
     let covered = shown.covered(&chars);
-    let mut run: Option<(usize, usize)> = None;
+    let mut run: Option<RangeInclusive<usize>> = None;
     for at in (0..chars.len()).filter(|at| !covered[*at]) {
         run = Some(match run {
-            Some((from, to)) if at - to <= MAX_GAP => (from, at),
-            Some(done) if prose(run_text(&joined, &places, done)) => return true,
-            _ => (at, at),
+            Some(run) if at - run.end() <= MAX_GAP => *run.start()..=at,
+            Some(done) if prose(run_text(&joined, &places, &done)) => return true,
+            _ => at..=at,
         });
     }
-    run.is_some_and(|run| prose(run_text(&joined, &places, run)))
+    run.is_some_and(|run| prose(run_text(&joined, &places, &run)))
 }
 
-/// Returns the part of a text that corresponds to the normalised characters `from` to `to`, up to
-/// the beginning of the next one. `places` has the byte offset of each normalised character.
-fn run_text<'t>(text: &'t str, places: &[usize], (from, to): (usize, usize)) -> &'t str {
-    let end = places.get(to + 1).copied().unwrap_or(text.len());
-    &text[places[from]..end]
+/// Returns the part of a text that corresponds to a run of normalised characters, up to the
+/// beginning of the next one. `places` has the byte offset of each normalised character.
+fn run_text<'t>(text: &'t str, places: &[usize], run: &RangeInclusive<usize>) -> &'t str {
+    let end = places.get(run.end() + 1).copied().unwrap_or(text.len());
+    &text[places[*run.start()]..end]
 }
 
 /// Returns the letters and digits of a text in lower case, each with its byte offset.

@@ -84,7 +84,7 @@ fn line(number: u32) -> [RecordingEntry; 2] {
 }
 
 fn checkpoint(lines: u32) -> RecordingEntry {
-    let checkpoint = Checkpoint { state: lines.to_string(), ..Checkpoint::default() };
+    let checkpoint = Checkpoint::with_state(lines.to_string());
     entry(EntryKind::Checkpoint(Box::new(checkpoint.sealed())))
 }
 
@@ -154,7 +154,7 @@ async fn a_refused_state_or_a_wrong_digest_leads_to_the_whole_recording() {
     assert!(found.iter().all(|crash| crash.failure.is_none() && crash.checkpoint.is_none()));
     let mut changed = entries();
     if let EntryKind::Checkpoint(checkpoint) = &mut changed[7].kind {
-        checkpoint.state = "77".to_owned();
+        checkpoint.guest.state = "77".to_owned();
     }
     let found = crashes(&Counting::new(true), &changed).await;
     let last = found.last().unwrap();

@@ -4,7 +4,7 @@
 //! recordings are removed to make room for it. If none can be removed, the recording is cut, and
 //! its last line states the reason.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::sync::watch;
 
-use super::retention;
+use super::retention::{self, StoredRecording};
 use crate::format::{EntryKind, RecordingEntry};
 use aetheel_runtime::figures;
 
@@ -153,8 +153,8 @@ pub(super) struct RecordingsFolder {
     folder: PathBuf,
     limits: RecordingLimits,
     open: HashMap<PathBuf, OpenRecording>,
-    /// The closed recordings, the oldest first, with their sizes in bytes.
-    closed: BTreeMap<(SystemTime, PathBuf), u64>,
+    /// The closed recordings, the oldest first.
+    closed: BTreeSet<StoredRecording>,
     /// The size of all recordings in bytes.
     bytes: u64,
 }
@@ -163,7 +163,7 @@ impl RecordingsFolder {
     /// Reads the folder, and removes recordings if they exceed the limits.
     pub(super) fn open(folder: PathBuf, limits: RecordingLimits) -> Self {
         let mut recordings =
-            Self { folder, limits, open: HashMap::new(), closed: BTreeMap::new(), bytes: 0 };
+            Self { folder, limits, open: HashMap::new(), closed: BTreeSet::new(), bytes: 0 };
         // A folder that cannot be listed is reported when it is tidied or written to.
         let _ = recordings.rescan();
         recordings.make_room(0);
@@ -191,23 +191,15 @@ impl RecordingsFolder {
             return Ok(());
         }
         let so_far = self.open.get(&target.path).map_or(0, OpenRecording::bytes);
-        if so_far + size + LAST_LINE_BYTES > self.limits.max_recording_bytes() {
+        let refusal = if so_far + size + LAST_LINE_BYTES > self.limits.max_recording_bytes() {
+            Some("one recording may take a quarter of RECORDINGS_MAX_MIB")
+        } else {
+            (!self.make_room(size + LAST_LINE_BYTES))
+                .then_some("RECORDINGS_MAX_MIB is reached, and nothing older can go")
+        };
+        if let Some(why) = refusal {
             target.full.store(true, Ordering::Relaxed);
-            return self.cut(
-                target,
-                t,
-                size,
-                "one recording may take a quarter of RECORDINGS_MAX_MIB",
-            );
-        }
-        if !self.make_room(size + LAST_LINE_BYTES) {
-            target.full.store(true, Ordering::Relaxed);
-            return self.cut(
-                target,
-                t,
-                size,
-                "RECORDINGS_MAX_MIB is reached, and nothing older can go",
-            );
+            return self.cut(target, t, size, why);
         }
         self.append(target, line).inspect_err(|_| {
             // The caller reports the error. Without space on the disk, this fails too.
@@ -218,7 +210,7 @@ impl RecordingsFolder {
     fn append(&mut self, target: &Arc<RecordingFile>, line: &str) -> io::Result<()> {
         if !self.open.contains_key(&target.path) {
             // A continued recording was counted among the closed ones.
-            self.closed.retain(|(_, path), _| *path != target.path);
+            self.closed.retain(|closed| closed.path != target.path);
             self.open.insert(target.path.clone(), OpenRecording::create(target)?);
         }
         let Some(recording) = self.open.get_mut(&target.path) else { return Ok(()) };
@@ -294,7 +286,11 @@ impl RecordingsFolder {
     pub(super) fn close(&mut self, target: &Arc<RecordingFile>) -> io::Result<()> {
         let done = self.flush_one(&target.path);
         if let Some(recording) = self.open.remove(&target.path) {
-            self.closed.insert((SystemTime::now(), target.path.clone()), recording.written);
+            self.closed.insert(StoredRecording {
+                modified: SystemTime::now(),
+                path: target.path.clone(),
+                bytes: recording.written,
+            });
         }
         done
     }
@@ -346,10 +342,11 @@ impl RecordingsFolder {
         left.iter().map(|target| self.close(target)).fold(Ok(()), Result::and)?;
         self.rescan()?;
         let now = SystemTime::now();
-        let old = |at: &SystemTime| now.duration_since(*at).is_ok_and(|age| age > self.limits.age);
-        let gone: Vec<(SystemTime, PathBuf)> =
-            self.closed.keys().filter(|(at, _)| old(at)).cloned().collect();
-        let removed = gone.into_iter().filter(|key| self.remove(key)).count();
+        let old = |closed: &&StoredRecording| {
+            now.duration_since(closed.modified).is_ok_and(|age| age > self.limits.age)
+        };
+        let gone: Vec<StoredRecording> = self.closed.iter().filter(old).cloned().collect();
+        let removed = gone.into_iter().filter(|closed| self.remove(closed)).count();
         let before = self.closed.len();
         self.make_room(0);
         let lost =
@@ -360,12 +357,9 @@ impl RecordingsFolder {
     /// Lists the recordings and computes their total size.
     fn rescan(&mut self) -> io::Result<()> {
         let found = retention::recordings(&self.folder, SystemTime::now())?;
-        self.closed = found
-            .into_iter()
-            .filter(|(_, _, path)| !self.open.contains_key(path))
-            .map(|(at, size, path)| ((at, path), size))
-            .collect();
-        self.bytes = self.closed.values().sum::<u64>()
+        self.closed =
+            found.into_iter().filter(|closed| !self.open.contains_key(&closed.path)).collect();
+        self.bytes = self.closed.iter().map(|closed| closed.bytes).sum::<u64>()
             + self.open.values().map(OpenRecording::bytes).sum::<u64>();
         Ok(())
     }
@@ -373,7 +367,7 @@ impl RecordingsFolder {
     /// Removes the oldest recordings until `size` bytes fit. Returns false if they do not fit.
     fn make_room(&mut self, size: u64) -> bool {
         while self.bytes.saturating_add(size) > self.limits.bytes {
-            let Some(oldest) = self.closed.keys().next().cloned() else { return false };
+            let Some(oldest) = self.closed.first().cloned() else { return false };
             if !self.remove(&oldest) {
                 return false;
             }
@@ -382,13 +376,15 @@ impl RecordingsFolder {
     }
 
     /// Removes a closed recording. Returns false if it could not be removed.
-    fn remove(&mut self, key: &(SystemTime, PathBuf)) -> bool {
-        match fs::remove_file(&key.1) {
+    fn remove(&mut self, closed: &StoredRecording) -> bool {
+        match fs::remove_file(&closed.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return false,
             _ => {}
         }
-        self.bytes -= self.closed.remove(key).unwrap_or_default();
-        if let Some(day) = key.1.parent() {
+        if self.closed.remove(closed) {
+            self.bytes -= closed.bytes;
+        }
+        if let Some(day) = closed.path.parent() {
             // Fails, as intended, while other recordings of the day remain.
             let _ = fs::remove_dir(day);
         }
@@ -413,7 +409,7 @@ mod tests {
         retention::recordings(folder, SystemTime::now())
             .unwrap()
             .iter()
-            .map(|(_, size, _)| size)
+            .map(|file| file.bytes)
             .sum()
     }
 
@@ -421,7 +417,7 @@ mod tests {
         let mut names: Vec<String> = retention::recordings(folder, SystemTime::now())
             .unwrap()
             .iter()
-            .map(|(_, _, path)| path.file_stem().unwrap().to_string_lossy().into_owned())
+            .map(|file| file.path.file_stem().unwrap().to_string_lossy().into_owned())
             .collect();
         names.sort();
         names

@@ -5,13 +5,12 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use std::sync::mpsc;
 use std::time::SystemTime;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::writer::RecorderMessage;
-use super::{Recorder, Recording, retention};
+use super::Recorder;
+use super::retention::{self, StoredRecording};
 use crate::format::{EntryKind, Header, RecordingEntry};
 use crate::lines::RecordingLines;
 use aetheel_model::agent::{Action, Input, SessionKey, ToolRequest, ToolResult};
@@ -42,16 +41,6 @@ pub struct RecordedHandOff {
     pub input: String,
 }
 
-impl Recording {
-    /// Makes the thread write what was added so far, so that a kill does not lose it. Does not wait.
-    pub fn write_soon(&self) {
-        if !self.is_ahead() {
-            // Nothing waits for the thread, and if it is gone, nothing is recorded.
-            let _ = self.recorder.sender.send(RecorderMessage::Flush(mpsc::sync_channel(1).0));
-        }
-    }
-}
-
 impl Recorder {
     /// Passes the calls that were made since a time to `called`, those of a recording in their order.
     /// Returns the hand-offs that succeeded since then. Recordings that cannot be read are skipped.
@@ -65,10 +54,10 @@ impl Recorder {
     ) -> io::Result<Vec<RecordedHandOff>> {
         let oldest = SystemTime::from(since);
         let mut files = retention::recordings(&self.folder, SystemTime::now())?;
-        files.retain(|(modified, ..)| *modified >= oldest);
+        files.retain(|file| file.modified >= oldest);
         files.sort();
         let mut hand_offs = Vec::new();
-        for (_, _, path) in files {
+        for StoredRecording { path, .. } in files {
             if let Err(error) = read(&path, since, &mut called, &mut hand_offs) {
                 let path = path.display();
                 tracing::warn!(%path, %error, "cannot count the calls of host tools in a recording");

@@ -75,8 +75,13 @@ pub(super) fn prune_lost(
     }
 }
 
-/// When a recording was last written, its size in bytes, and its path.
-pub(super) type StoredRecording = (SystemTime, u64, PathBuf);
+/// A closed recording. The order is that of the last lines.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct StoredRecording {
+    pub(super) modified: SystemTime,
+    pub(super) path: PathBuf,
+    pub(super) bytes: u64,
+}
 
 /// Adds the recordings directly in a folder.
 fn recordings_in(
@@ -89,7 +94,8 @@ fn recordings_in(
             && meta.is_file()
             && file.path().extension().is_some_and(|extension| extension == "jsonl")
         {
-            files.push((meta.modified().unwrap_or(now), meta.len(), file.path()));
+            let modified = meta.modified().unwrap_or(now);
+            files.push(StoredRecording { modified, path: file.path(), bytes: meta.len() });
         }
     }
     Ok(())
@@ -104,16 +110,16 @@ fn prune_files(
     now: SystemTime,
 ) -> usize {
     files.sort();
-    let mut total: u64 = files.iter().map(|(_, size, _)| size).sum();
+    let mut total: u64 = files.iter().map(|file| file.bytes).sum();
     let mut removed = 0;
-    for (modified, size, path) in files {
+    for StoredRecording { modified, path, bytes } in files {
         let old = now.duration_since(modified).is_ok_and(|age| age > max_age);
         if !old && total <= max_bytes {
             break;
         }
         if fs::remove_file(&path).is_ok() {
             removed += 1;
-            total -= size;
+            total -= bytes;
         }
     }
     removed

@@ -302,7 +302,11 @@ impl TurnTranscript {
     /// Returns the parts of the answer, separated by blank lines.
     #[must_use]
     pub fn answer(&self) -> String {
-        let texts = self.blocks.iter().filter_map(|block| match &block.kind {
+        Self::answer_in(&self.blocks)
+    }
+
+    fn answer_in(blocks: &[Block]) -> String {
+        let texts = blocks.iter().filter_map(|block| match &block.kind {
             BlockKind::Text(words) => Some(words.text.trim_matches('\n')),
             _ => None,
         });

@@ -46,7 +46,7 @@ impl TurnItem {
 
     /// Returns whether the new version (the second list) reports this more often than the serving
     /// one, which reports it too. Ids do not count, because a guest may make them up.
-    pub(super) fn is_repeated(&self, (before, now): &(Vec<Self>, Vec<Self>)) -> bool {
+    pub(super) fn is_repeated(&self, before: &[Self], now: &[Self]) -> bool {
         let content = without_id(&self.value);
         let count =
             |items: &[Self]| items.iter().filter(|item| without_id(&item.value) == content).count();

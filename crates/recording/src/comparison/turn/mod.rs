@@ -330,14 +330,15 @@ impl Readings<'_> {
             reading.items.iter().filter(|item| item.kind == kind).cloned().collect()
         };
         let (before, now) = (of(&self.before), of(&self.now));
-        let both = (before.clone(), now.clone());
+        let (all_before, all_now) = (before.clone(), now.clone());
         let has_effect = before.iter().chain(&now).any(|item| item.class == ItemClass::Effect);
         let matches = |before: &TurnItem, now: &TurnItem| match has_effect {
             true => before.value == now.value,
             false => value::covers(&now.value, &before.value),
         };
         let mut push = |entry, before: Option<&TurnItem>, now: Option<&TurnItem>| {
-            let is_repeated = now.is_some_and(|item| before.is_none() && item.is_repeated(&both));
+            let is_repeated =
+                now.is_some_and(|item| before.is_none() && item.is_repeated(&all_before, &all_now));
             let (before_text, now_text) = TurnItem::texts(before, now);
             found.push(TurnDifference {
                 line: self.line(entry),

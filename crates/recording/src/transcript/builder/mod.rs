@@ -1,4 +1,7 @@
 //! Builds the transcript of one turn from the entries of a recording. Pure, with bounded memory.
+//!
+//! `blocks` has the blocks within their limits. `streams`, `tools`, `asks` and `latest` know which
+//! blocks later entries change.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,56 +9,48 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 mod asks;
-mod limits;
+mod blocks;
+mod latest;
+mod streams;
+mod tools;
 
-use self::asks::ask_of;
-use self::limits::{MAX_BLOCKS, MAX_TOTAL_BYTES};
-use super::{ArtifactBlock, AskBlock, BlockKind, BoundedText, Gap, ToolBlock, TurnTranscript};
+use self::asks::AskBlocks;
+use self::blocks::{BoundedBlocks, MAX_BLOCKS};
+use self::latest::{LatestBlocks, LatestKey};
+use self::streams::{TextStream, TextStreams};
+use self::tools::ToolBlocks;
+use super::{ArtifactBlock, BlockKind, Gap, TurnTranscript};
 use crate::{EntryKind, Header, RecordingEntry, SPARSE, UNSEEN};
 use aetheel_model::agent::{
-    Action, AgentEvent, AgentEventKind, AgentNotice, ArtifactBody, AskAnswer, AskKey,
-    DiagnosticLevel, HostCommand, Input, PromptPart, SessionKey, SessionReady, StartTurn,
-    TextEvent, ToolEnd, ToolStart, TurnDone, TurnKey,
+    Action, AgentEvent, AgentEventKind, AgentNotice, ArtifactBody, AskAnswer, DiagnosticLevel,
+    HostCommand, Input, PromptPart, SessionKey, SessionReady, StartTurn, TurnDone, TurnRef,
 };
-use aetheel_model::host_tool::AskPeople;
 
 /// Maximum number of parts of a prompt.
 const MAX_PARTS: usize = 50;
 
-/// The key of a streamed text: the part of the answer or of the thinking, or the sub-agent and its
-/// part.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum TextStream {
-    Text(u32),
-    Thinking(u32),
-    Aside(String, u32),
+/// The beginning of the turn in the recording.
+#[derive(Clone, Copy)]
+struct TurnBegin {
+    /// The guest's keys of the turn.
+    turn: TurnRef,
+    /// In milliseconds of the link's time.
+    at_ms: f64,
 }
 
 pub(super) struct TranscriptBuilder {
     turn: String,
     transcript: TurnTranscript,
     started: Option<Timestamp>,
-    /// The guest's keys of the turn and its beginning in milliseconds of the link's time, or `None`
-    /// before the turn begins.
-    keys: Option<(SessionKey, TurnKey, f64)>,
+    /// `None` before the turn begins.
+    begin: Option<TurnBegin>,
     /// The latest report on each session of the link.
     sessions: HashMap<SessionKey, SessionReady>,
-    /// The blocks of each stream, in order.
-    streams: HashMap<TextStream, Vec<usize>>,
-    /// The stream of the last block, if no other block followed.
-    open: Option<TextStream>,
-    tools: HashMap<String, usize>,
-    asks: HashMap<AskKey, usize>,
-    /// The blocks of open calls of host tools that ask people.
-    calls: HashMap<u32, usize>,
-    tasks: HashMap<String, usize>,
-    /// The blocks of notices with a key.
-    notices: HashMap<String, usize>,
-    plan: Option<usize>,
-    /// The size of all stored texts, in bytes.
-    kept: usize,
-    /// The size of the line that is being added, in bytes.
-    line: usize,
+    blocks: BoundedBlocks,
+    streams: TextStreams,
+    tools: ToolBlocks,
+    asks: AskBlocks,
+    latest: LatestBlocks,
     unreadable: u64,
     over: bool,
 }
@@ -72,18 +67,13 @@ impl TranscriptBuilder {
             turn: turn.to_owned(),
             transcript,
             started: header.started.parse().ok(),
-            keys: None,
+            begin: None,
             sessions: HashMap::new(),
-            streams: HashMap::new(),
-            open: None,
-            tools: HashMap::new(),
-            asks: HashMap::new(),
-            calls: HashMap::new(),
-            tasks: HashMap::new(),
-            notices: HashMap::new(),
-            plan: None,
-            kept: 0,
-            line: 0,
+            blocks: BoundedBlocks::default(),
+            streams: TextStreams::default(),
+            tools: ToolBlocks::default(),
+            asks: AskBlocks::default(),
+            latest: LatestBlocks::default(),
             unreadable: 0,
             over: false,
         }
@@ -97,10 +87,10 @@ impl TranscriptBuilder {
             rest.split('"').next()
         };
         match (kind_after("\"in\":{\""), kind_after("\"out\":{\"")) {
-            (Some(kind), _) => self.keys.is_some() && matches!(kind, "command" | "tool-result"),
+            (Some(kind), _) => self.begin.is_some() && matches!(kind, "command" | "tool-result"),
             (_, Some("session-ready")) => true,
             (_, Some(kind)) => {
-                self.keys.is_some()
+                self.begin.is_some()
                     && matches!(
                         kind,
                         "event" | "ask" | "ask-withdrawn" | "tool-request" | "turn-done"
@@ -113,7 +103,7 @@ impl TranscriptBuilder {
     /// Counts a line that could not be read.
     pub(super) fn unreadable(&mut self) {
         // Damage before the beginning of the turn does not concern it.
-        self.unreadable += u64::from(self.keys.is_some());
+        self.unreadable += u64::from(self.begin.is_some());
     }
 
     /// Notes that the rest of the recording is not read.
@@ -128,22 +118,25 @@ impl TranscriptBuilder {
 
     /// Returns the transcript, or `None` if the recording does not contain the turn.
     pub(super) fn finish(mut self) -> Option<TurnTranscript> {
-        let (session, ..) = self.keys?;
-        self.transcript.session = self.sessions.remove(&session);
+        let TurnBegin { turn, .. } = self.begin?;
+        self.transcript.session = self.sessions.remove(&turn.session);
         if self.unreadable > 0 {
             self.gap(Gap::Unreadable(self.unreadable));
         }
+        self.transcript.blocks = self.blocks.list;
+        self.transcript.blocks_left_out = self.blocks.left_out;
         Some(self.transcript)
     }
 
     /// Adds an entry, whose line has `bytes` bytes.
     pub(super) fn add_entry(&mut self, entry: RecordingEntry, bytes: usize) {
         let t = entry.t;
-        self.line = bytes;
-        let Some((session, key, began)) = self.keys else {
+        self.blocks.line = bytes;
+        let Some(TurnBegin { turn: own, at_ms: began }) = self.begin else {
             match entry.kind {
                 EntryKind::Turn { turn, session, key, .. } if turn == self.turn => {
-                    self.keys = Some((session, key, t));
+                    let turn = TurnRef { session, turn: key };
+                    self.begin = Some(TurnBegin { turn, at_ms: t });
                     self.transcript.began = self.started.and_then(|started| {
                         started.checked_add(Duration::try_from_secs_f64(t / 1000.0).ok()?).ok()
                     });
@@ -155,73 +148,70 @@ impl TranscriptBuilder {
         };
         // Float casts saturate.
         let at_ms = (t - began).max(0.0) as u64;
+        let blocks = &mut self.blocks;
         match entry.kind {
             EntryKind::Ending { turn, how } if turn == self.turn => {
                 self.transcript.ending = Some(how);
                 self.transcript.took_ms = Some(at_ms);
                 self.over = true;
             }
-            EntryKind::Attached { turn, artifact, .. } if turn == key => {
+            EntryKind::Attached { turn, artifact, .. } if turn == own.turn => {
                 self.event(AgentEventKind::Artifact(artifact), at_ms);
             }
             EntryKind::Cut(why) => self.gap(Gap::Cut(why)),
             EntryKind::Lost(lines) => self.gap(Gap::Lost(lines)),
             EntryKind::Host(what) if what == SPARSE => self.gap(Gap::Sparse),
             EntryKind::Host(what) if what == UNSEEN => self.gap(Gap::Unseen),
-            EntryKind::In(Input::Command(command)) => self.command(command, (session, key), at_ms),
+            EntryKind::In(Input::Command(command)) => self.command(command, own, at_ms),
             EntryKind::Out(Action::SessionReady(ready)) => self.session(ready),
-            EntryKind::Out(Action::Event(AgentEvent { turn, kind, .. })) if turn == key => {
+            EntryKind::Out(Action::Event(AgentEvent { turn, kind, .. })) if turn == own.turn => {
                 self.event(kind, at_ms)
             }
-            EntryKind::Out(Action::Ask(ask)) if ask.turn == key => self.ask(ask, at_ms),
+            EntryKind::Out(Action::Ask(ask)) if ask.turn == own.turn => {
+                self.asks.ask(ask, blocks, at_ms);
+            }
             EntryKind::Out(Action::ToolRequest(request)) | EntryKind::Called(request)
-                if request.turn == key =>
+                if request.turn == own.turn =>
             {
-                if let Some(ask) = ask_of(&request)
-                    && let Some(at) = self.push(at_ms, AskBlock::of(ask))
-                {
-                    self.calls.insert(request.call, at);
-                }
+                self.asks.call(&request, blocks, at_ms);
             }
             EntryKind::In(Input::ToolResult(result)) | EntryKind::Returned(result) => {
-                if let Some(at) = self.calls.remove(&result.call)
-                    && let BlockKind::Asked(asked) = &mut self.transcript.blocks[at].kind
-                {
-                    asked.decision = Some(AskPeople::decision(result.text));
-                }
+                self.asks.returned(result, blocks);
             }
             EntryKind::Ruled(ruling) => {
-                if let Some(asked) = self.asked(ruling.ask) {
+                if let Some(asked) = self.asks.asked(ruling.ask, blocks) {
                     asked.ruling = ruling.line();
                 }
             }
             EntryKind::Out(Action::AskWithdrawn(ask)) => {
-                if let Some(asked) = self.asked(ask) {
+                if let Some(asked) = self.asks.asked(ask, blocks) {
                     asked.withdrawn = true;
                 }
             }
-            EntryKind::Out(Action::TurnDone(done)) if done.turn == key => self.done(done, at_ms),
+            EntryKind::Out(Action::TurnDone(done)) if done.turn == own.turn => {
+                self.done(done, at_ms);
+            }
             _ => {}
         }
     }
 
-    fn command(&mut self, command: HostCommand, (session, key): (SessionKey, TurnKey), at_ms: u64) {
+    fn command(&mut self, command: HostCommand, own: TurnRef, at_ms: u64) {
         match command {
-            HostCommand::StartTurn(start) if (start.session, start.turn) == (session, key) => {
+            HostCommand::StartTurn(start)
+                if (start.session, start.turn) == (own.session, own.turn) =>
+            {
                 self.start(start)
             }
-            HostCommand::Steer(steer) if steer.turn == key => {
-                let mut words = BoundedText::default();
-                for part in steer.parts {
-                    self.add_to(&mut words, &part_text(part));
-                }
-                self.push(at_ms, BlockKind::Steered(words));
+            HostCommand::Steer(steer) if steer.turn == own.turn => {
+                let words: String = steer.parts.into_iter().map(part_text).collect();
+                let words = self.blocks.bounded(&words);
+                self.blocks.push(at_ms, BlockKind::Steered(words));
             }
-            HostCommand::Interrupt(turn) if turn.turn == key => {
-                self.push(at_ms, BlockKind::Stopped);
+            HostCommand::Interrupt(turn) if turn.turn == own.turn => {
+                self.blocks.push(at_ms, BlockKind::Stopped);
             }
             HostCommand::Answer(AskAnswer { ask, decision }) => {
-                if let Some(asked) = self.asked(ask) {
+                if let Some(asked) = self.asks.asked(ask, &mut self.blocks) {
                     asked.decision.get_or_insert(decision);
                     asked.hide_secrets();
                 }
@@ -235,9 +225,7 @@ impl TranscriptBuilder {
         for part in start.parts.into_iter().take(MAX_PARTS) {
             match part {
                 PromptPart::Text(text) => {
-                    let mut words = BoundedText::default();
-                    self.add_to(&mut words, &text);
-                    self.transcript.prompt.push(words.text);
+                    self.transcript.prompt.push(self.blocks.bounded(&text).text);
                 }
                 PromptPart::Image(file) | PromptPart::File(file) => {
                     self.transcript.attached.push(file.name)
@@ -253,32 +241,20 @@ impl TranscriptBuilder {
     }
 
     fn event(&mut self, kind: AgentEventKind, at_ms: u64) {
+        let blocks = &mut self.blocks;
         match kind {
-            AgentEventKind::Text(TextEvent { part, text, replace, parent: None }) => {
-                self.words(TextStream::Text(part), &text, replace, at_ms)
+            AgentEventKind::Text(text) => {
+                self.streams.add(TextStream::of_answer(&text), &text, blocks, at_ms);
             }
-            AgentEventKind::Thinking(TextEvent { part, text, replace, parent: None }) => {
-                self.words(TextStream::Thinking(part), &text, replace, at_ms)
+            AgentEventKind::Thinking(text) => {
+                self.streams.add(TextStream::of_thinking(&text), &text, blocks, at_ms);
             }
-            AgentEventKind::Text(TextEvent { part, text, replace, parent: Some(parent) })
-            | AgentEventKind::Thinking(TextEvent { part, text, replace, parent: Some(parent) }) => {
-                self.words(TextStream::Aside(parent, part), &text, replace, at_ms)
+            AgentEventKind::ToolStart(start) => self.tools.start(start, blocks, at_ms),
+            AgentEventKind::ToolOutput(output) => self.tools.output(&output, blocks),
+            AgentEventKind::ToolEnd(end) => self.tools.end(end, blocks, at_ms),
+            AgentEventKind::Plan(plan) => {
+                self.latest.show(LatestKey::Plan, BlockKind::Plan(plan), blocks, at_ms);
             }
-            AgentEventKind::ToolStart(start) => self.tool_start(start, at_ms),
-            AgentEventKind::ToolOutput(output) => {
-                self.with_tool(&output.id, |builder, tool| {
-                    if output.replace {
-                        builder.replace_in(&mut tool.output, &output.text);
-                    } else {
-                        builder.add_to(&mut tool.output, &output.text);
-                    }
-                });
-            }
-            AgentEventKind::ToolEnd(end) => self.tool_end(end, at_ms),
-            AgentEventKind::Plan(plan) => match self.plan {
-                Some(at) => self.transcript.blocks[at].kind = BlockKind::Plan(plan),
-                None => self.plan = self.push(at_ms, BlockKind::Plan(plan)),
-            },
             AgentEventKind::Usage(usage) => self.transcript.usage = Some(usage),
             AgentEventKind::Artifact(artifact) => {
                 let link = match artifact.body {
@@ -286,19 +262,14 @@ impl TranscriptBuilder {
                     ArtifactBody::Base64(_) | ArtifactBody::Text(_) => None,
                 };
                 let (name, media_type) = (artifact.name, artifact.media_type);
-                self.push(at_ms, BlockKind::Artifact(ArtifactBlock { name, media_type, link }));
+                blocks.push(at_ms, BlockKind::Artifact(ArtifactBlock { name, media_type, link }));
             }
-            AgentEventKind::Task(task) => match self.tasks.get(&task.id) {
-                Some(at) => self.transcript.blocks[*at].kind = BlockKind::Task(task),
-                None => {
-                    let id = task.id.clone();
-                    if let Some(at) = self.push(at_ms, BlockKind::Task(task)) {
-                        self.tasks.insert(id, at);
-                    }
-                }
-            },
+            AgentEventKind::Task(task) => {
+                let key = LatestKey::Task(task.id.clone());
+                self.latest.show(key, BlockKind::Task(task), blocks, at_ms);
+            }
             AgentEventKind::Retry(failure) => {
-                self.push(at_ms, BlockKind::Retry(failure.message));
+                blocks.push(at_ms, BlockKind::Retry(failure.message));
             }
             AgentEventKind::Notice(notice) => self.notice(notice, at_ms),
             AgentEventKind::Compaction(compaction) => {
@@ -314,117 +285,16 @@ impl TranscriptBuilder {
         }
     }
 
+    /// Shows a notice, unless it is only for the log.
     fn notice(&mut self, notice: AgentNotice, at_ms: u64) {
-        if notice.level < DiagnosticLevel::Info {
-            return;
-        }
-        let known = notice.key.as_ref().and_then(|key| self.notices.get(key));
-        if let Some(at) = known {
-            self.transcript.blocks[*at].kind = BlockKind::Notice(notice.text);
-        } else if let Some(at) = self.push(at_ms, BlockKind::Notice(notice.text))
-            && let Some(key) = notice.key
-        {
-            self.notices.insert(key, at);
-        }
-    }
-
-    /// Adds text to a stream. If another block interrupted the stream, the text begins a new block,
-    /// so that the order is visible. Text of a sub-agent stays in one block.
-    fn words(&mut self, stream: TextStream, text: &str, replace: bool, at_ms: u64) {
-        let blocks = self.streams.get(&stream).cloned().unwrap_or_default();
-        if replace {
-            return self.replace(stream, &blocks, text, at_ms);
-        }
-        if text.is_empty() {
-            return;
-        }
-        let goes_on =
-            self.open.as_ref() == Some(&stream) || matches!(stream, TextStream::Aside(..));
-        let last = blocks.last().copied().filter(|_| goes_on);
-        let Some(at) = last else {
-            let mut words = BoundedText::default();
-            self.add_to(&mut words, text);
-            let what = match &stream {
-                TextStream::Text(_) => BlockKind::Text(words),
-                TextStream::Thinking(_) => BlockKind::Thinking(words),
-                TextStream::Aside(tool, _) => BlockKind::SubAgent(tool.clone(), words),
-            };
-            if let Some(at) = self.push(at_ms, what) {
-                self.streams.entry(stream.clone()).or_default().push(at);
-                self.open = Some(stream);
+        let kind = BlockKind::Notice(notice.text);
+        match notice.key {
+            _ if notice.level < DiagnosticLevel::Info => {}
+            Some(key) => {
+                self.latest.show(LatestKey::Notice(key), kind, &mut self.blocks, at_ms);
             }
-            return;
-        };
-        self.with_words(at, |builder, words| builder.add_to(words, text));
-    }
-
-    /// Replaces the text of a stream. Text that is already there stays in its blocks.
-    fn replace(&mut self, stream: TextStream, blocks: &[usize], text: &str, at_ms: u64) {
-        let written: String = blocks
-            .iter()
-            .filter_map(|at| self.transcript.blocks[*at].kind.words())
-            .map(|words| words.text.as_str())
-            .collect();
-        if let Some(more) = text.strip_prefix(written.as_str()) {
-            return match blocks.last().filter(|_| !written.is_empty()) {
-                Some(at) => self.with_words(*at, |builder, words| builder.add_to(words, more)),
-                None => self.words(stream, text, false, at_ms),
-            };
+            None => drop(self.blocks.push(at_ms, kind)),
         }
-        // The text is different, so it goes to the stream's last block.
-        let Some((last, before)) = blocks.split_last() else { return };
-        for at in before.iter().chain([last]) {
-            self.with_words(*at, |builder, words| {
-                builder.kept -= words.text.len();
-                *words = BoundedText::default();
-            });
-        }
-        self.with_words(*last, |builder, words| builder.add_to(words, text));
-    }
-
-    fn tool_start(&mut self, start: ToolStart, at_ms: u64) {
-        let ToolStart { id, kind, native_name: name, title, target, input, .. } = start;
-        let mut words = BoundedText::default();
-        self.add_to(&mut words, &input);
-        // Agents announce a tool first and report its input later.
-        let known = self.with_tool(&id, |builder, tool| {
-            builder.kept -= tool.input.text.len();
-            tool.input = words.clone();
-            tool.kind.clone_from(&kind);
-            (tool.name, tool.title, tool.target) = (name.clone(), title.clone(), target.clone());
-        });
-        if !known {
-            let tool =
-                ToolBlock { kind, name, title, target, input: words, ..ToolBlock::default() };
-            if let Some(at) = self.push(at_ms, BlockKind::Tool(Box::new(tool))) {
-                self.tools.insert(id, at);
-            }
-        }
-    }
-
-    fn tool_end(&mut self, end: ToolEnd, at_ms: u64) {
-        let began = self.tools.get(&end.id).map(|at| self.transcript.blocks[*at].at_ms);
-        let room = MAX_TOTAL_BYTES.saturating_sub(self.kept);
-        let size = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        let diffs: usize = end
-            .diffs
-            .iter()
-            .map(|diff| size(&diff.old_text) + size(&diff.new_text) + size(&diff.unified))
-            .sum();
-        self.with_tool(&end.id, |builder, tool| {
-            tool.status = Some(end.status);
-            tool.exit_code = end.exit_code;
-            tool.took_ms = began.map(|began| at_ms.saturating_sub(began));
-            if diffs <= room {
-                builder.kept += diffs;
-                tool.diffs = end.diffs.clone();
-            } else {
-                tool.output.bytes_left_out += diffs as u64;
-            }
-            if let Some(output) = &end.output {
-                builder.replace_in(&mut tool.output, output);
-            }
-        });
     }
 
     fn done(&mut self, done: TurnDone, at_ms: u64) {
@@ -436,11 +306,10 @@ impl TranscriptBuilder {
         }
         // The text at the end of the turn has priority over the streamed text.
         if let Some(text) = done.text
-            && text.trim() != self.transcript.answer().trim()
+            && text.trim() != TurnTranscript::answer_in(&self.blocks.list).trim()
         {
-            let mut words = BoundedText::default();
-            self.add_to(&mut words, &text);
-            self.push(at_ms, BlockKind::Text(words));
+            let words = self.blocks.bounded(&text);
+            self.blocks.push(at_ms, BlockKind::Text(words));
         }
         self.transcript.outcome = Some(done.outcome);
     }

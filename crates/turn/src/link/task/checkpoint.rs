@@ -11,7 +11,9 @@ use super::LinkTask;
 use crate::link::sessions::LinkSession;
 use aetheel_model::plain::with_causes;
 use aetheel_recording::comparison::RebuildError;
-use aetheel_recording::{Checkpoint, CheckpointRefusal, CheckpointSession, CheckpointTimer};
+use aetheel_recording::{
+    Checkpoint, CheckpointRefusal, CheckpointSession, CheckpointTimer, SavedGuest,
+};
 
 /// Number of inputs between two turns after which a checkpoint is recorded.
 const INPUTS_BETWEEN_TURNS: u64 = 1_000;
@@ -69,6 +71,18 @@ impl Checkpoints {
         self.recorded_inputs = self.inputs;
         (self.recorded_size, self.recorded_at) = (size, bytes);
     }
+
+    /// Logs the first refusal, because the same one is likely after each turn.
+    fn refused(&mut self, refusal: &CheckpointRefusal) {
+        if std::mem::replace(&mut self.is_refusal_logged, true) {
+            return;
+        }
+        let why = with_causes(refusal);
+        tracing::info!(
+            why,
+            "checkpoints of the link are not recorded; after a crash it is rebuilt from the beginning of its recording"
+        );
+    }
 }
 
 impl LinkTask {
@@ -121,9 +135,11 @@ impl LinkTask {
             native: session.native.clone(),
         });
         let checkpoint = Checkpoint {
-            digest: self.deps.backend.generation().digest.clone(),
-            saved_by,
-            state,
+            guest: SavedGuest {
+                digest: self.deps.backend.generation().digest.clone(),
+                saved_by,
+                state,
+            },
             inputs: self.checkpoints.inputs,
             last_turn: self.turns.sessions.last_turn(),
             last_reply: self.replies.last_key(),
@@ -141,20 +157,8 @@ impl LinkTask {
                 tracing::debug!(inputs, bytes = size, "recorded a checkpoint");
                 self.checkpoints.recorded(size as u64, self.recording.bytes());
             }
-            Err(refusal) => self.checkpoint_refused(&refusal),
+            Err(refusal) => self.checkpoints.refused(&refusal),
         }
-    }
-
-    /// Logs the first refusal, because the same one is likely after each turn.
-    fn checkpoint_refused(&mut self, refusal: &CheckpointRefusal) {
-        if std::mem::replace(&mut self.checkpoints.is_refusal_logged, true) {
-            return;
-        }
-        let why = with_causes(refusal);
-        tracing::info!(
-            why,
-            "checkpoints of the link are not recorded; after a crash it is rebuilt from the beginning of its recording"
-        );
     }
 
     /// Restores the guest and the link from a checkpoint.
@@ -177,7 +181,7 @@ impl LinkTask {
             return Err(RebuildError::Incomplete("a file of its guest is missing"));
         }
         let guest = self.guest.as_mut().map_err(|failure| failure.clone())?;
-        guest.load(&checkpoint.state, &checkpoint.saved_by).await?;
+        checkpoint.guest.load_into(&mut **guest).await?;
         self.turns.sessions.restore(sessions, checkpoint.last_turn);
         self.replies.skip_to(checkpoint.last_reply);
         self.agent_version = self.deps.host.agent_version(self.name());
