@@ -21,7 +21,7 @@ use aetheel_model::event::{Event, Lane};
 use aetheel_model::plain::{short_line, with_causes};
 use aetheel_recording::reason::readable_message;
 use aetheel_runtime::clock::Clock;
-use aetheel_store::workspace::PastConversation;
+use aetheel_store::workspace::{ChosenSession, PastConversation};
 
 /// The maximum length of a title, in characters.
 const TITLE_LIMIT: usize = 80;
@@ -175,15 +175,14 @@ impl Conversations {
         }
         let (name, settings) = self.shared.channels.backend_of(lane).await;
         let directory = self.shared.channels.directory_of(&settings).await?;
-        let (workspace, elsewhere) =
-            (&self.shared.deps.workspace, self.shared.channels.non_default_directory(&directory));
-        workspace.state.bindings
-            .resume(lane, &name, (chosen.id.clone(), fork), (DIRECTORY, elsewhere.clone()))
-            .await
-            .map_err(|error| {
-                tracing::error!(%lane, error = %with_causes(&error), "cannot save the resumed conversation");
-                LaneRequestError::NotSaved
-            })?;
+        let elsewhere = self.shared.channels.non_default_directory(&directory);
+        let (id, value) = (chosen.id.clone(), elsewhere.clone());
+        let resumed = ChosenSession { id, fork, setting: DIRECTORY, value };
+        let bindings = &self.shared.deps.workspace.state.bindings;
+        bindings.resume(lane, &name, resumed).await.map_err(|error| {
+            tracing::error!(%lane, error = %with_causes(&error), "cannot save the resumed conversation");
+            LaneRequestError::NotSaved
+        })?;
         let past = PastConversation {
             lane: lane.clone(),
             backend: name,

@@ -77,7 +77,7 @@ pub use audit::{
 pub use backend_lock::{BackendLock, BackendLockError, LockedBackend};
 pub use backend_notes::{BackendFile, BackendNotes, ChosenOption};
 pub use baselines::SavedBaseline;
-pub use bindings::{Binding, Bindings, BindingsError};
+pub use bindings::{Binding, Bindings, BindingsError, ChosenSession};
 pub use blobs::save_blob;
 pub use boot::BootReport;
 pub use budget_names::KnownNames;

@@ -60,6 +60,18 @@ pub struct Binding {
     pub unreadable: bool,
 }
 
+/// A session that a person chose, with one setting of it.
+pub struct ChosenSession {
+    /// The agent's id of the session.
+    pub id: SessionId,
+    /// Whether the next turn continues a copy of the session.
+    pub fork: bool,
+    /// The name of the setting.
+    pub setting: &'static str,
+    /// The value of the setting, or `None` for the default.
+    pub value: Option<String>,
+}
+
 /// All bindings. Cheap to clone; clones share everything.
 ///
 /// Every call first reads the file again if somebody changed it.
@@ -235,9 +247,7 @@ impl Bindings {
         .await
     }
 
-    /// Binds a lane and backend to a session that a person chose, together with one setting of that
-    /// session. With `fork`, the next turn continues a copy of the session. A running turn does not
-    /// undo this.
+    /// Binds a lane and backend to a session that a person chose. A running turn does not undo this.
     ///
     /// # Errors
     /// [`BindingsError`] if the name is invalid, or the file cannot be read or written.
@@ -245,20 +255,20 @@ impl Bindings {
         &self,
         lane: &Lane,
         backend: &str,
-        (session, fork): (SessionId, bool),
-        (name, value): (&str, Option<String>),
+        chosen: ChosenSession,
     ) -> Result<(), BindingsError> {
-        if !is_setting(name) {
-            return Err(BindingsError::InvalidSetting(name.to_owned()));
+        let ChosenSession { id, fork, setting, value } = chosen;
+        if !is_setting(setting) {
+            return Err(BindingsError::InvalidSetting(setting.to_owned()));
         }
-        let (lane, backend, name) = (lane.clone(), backend.to_owned(), name.to_owned());
+        let (lane, backend) = (lane.clone(), backend.to_owned());
         let epochs = Arc::clone(&self.epochs);
         self.write(move |all| {
             *epochs.lock().entry(lane.clone()).or_default() += 1;
             let item = entry(all, &lane, &backend);
-            item.bind(Some(session));
+            item.bind(Some(id));
             item.fork = fork;
-            item.set(name, value);
+            item.set(setting.to_owned(), value);
         })
         .await
     }

@@ -37,6 +37,11 @@ impl Fixture {
     }
 }
 
+fn chosen(session: &str, fork: bool, directory: Option<&str>) -> ChosenSession {
+    let (id, value) = (SessionId::new(session).unwrap(), directory.map(str::to_owned));
+    ChosenSession { id, fork, setting: "directory", value }
+}
+
 fn id(text: &str) -> Option<SessionId> {
     Some(SessionId::new(text).unwrap())
 }
@@ -151,25 +156,14 @@ async fn a_resumed_session_is_not_replaced_by_a_running_turn_and_the_default_bac
         .await
         .unwrap();
     let epoch = f.bindings.get(&LANE, "claude").await.epoch;
-    f.bindings
-        .resume(
-            &LANE,
-            "claude",
-            (SessionId::new("old").unwrap(), true),
-            ("directory", Some("/srv".to_owned())),
-        )
-        .await
-        .unwrap();
+    f.bindings.resume(&LANE, "claude", chosen("old", true, Some("/srv"))).await.unwrap();
     assert!(!f.bindings.set_session_if(&LANE, "claude", id("from-the-turn"), epoch).await.unwrap());
     let binding = f.restarted().get(&LANE, "claude").await;
     assert_eq!((binding.session, binding.settings["directory"].as_str()), (id("old"), "/srv"));
     assert!(binding.fork);
     f.bindings.set_session(&LANE, "claude", id("copy")).await.unwrap();
     assert!(!f.restarted().get(&LANE, "claude").await.fork, "the copy exists");
-    f.bindings
-        .resume(&LANE, "claude", (SessionId::new("usual").unwrap(), false), ("directory", None))
-        .await
-        .unwrap();
+    f.bindings.resume(&LANE, "claude", chosen("usual", false, None)).await.unwrap();
     assert!(f.bindings.get(&LANE, "claude").await.settings.is_empty());
     assert_eq!(
         f.bindings.sessions_of_other_lanes(&LANE, "claude").await,
