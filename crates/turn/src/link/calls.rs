@@ -146,13 +146,13 @@ impl ToolCalls {
         is_running: bool,
         per_turn: u32,
     ) -> Result<OpenedCall, ActionError> {
-        let ToolRequest { call, session, turn, name, input } = request;
+        let ToolRequest { call, session, turn, name, .. } = request;
         if self.open.contains_key(call) {
             return Err(ActionError::CallOpen(*call));
         }
         let turn = TurnRef { session: *session, turn: *turn };
         let ask = HOST_ASK | call;
-        let checked = self.check(turn, name, input, (is_running, per_turn));
+        let checked = self.check(request, is_running, per_turn);
         if let Some(tools) = self.turns.get_mut(&turn.turn) {
             tools.calls = tools.calls.saturating_add(1);
         }
@@ -182,11 +182,11 @@ impl ToolCalls {
 
     fn check(
         &self,
-        turn: TurnRef,
-        name: &str,
-        input: &str,
-        (is_running, per_turn): (bool, u32),
+        request: &ToolRequest,
+        is_running: bool,
+        per_turn: u32,
     ) -> Result<ToolInput, ToolError> {
+        let turn = TurnRef { session: request.session, turn: request.turn };
         let tools = self.turns.get(&turn.turn).filter(|_| is_running);
         let tools = tools.ok_or(ToolError::TurnNotOpen)?;
         if tools.calls >= per_turn {
@@ -197,7 +197,7 @@ impl ToolCalls {
         if calls.count() >= MAX_OPEN_CALLS {
             return Err(ToolError::TooManyCalls);
         }
-        let input = tools::parse(name, input, &tools.offered)?;
+        let input = tools::parse(&request.name, &request.input, &tools.offered)?;
         let is_file =
             |open: &&OpenCall| open.turn == turn && matches!(open.state, CallState::File(_));
         let files = tools.files + self.open.values().filter(is_file).count();

@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::processes::Endpoint;
+use crate::Survivor;
 use aetheel_model::agent::ProcKey;
+use aetheel_recording::RecordingTail;
 
 /// The stored data, as JSON. New fields must be optional.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,6 +28,15 @@ pub(crate) struct Keepsake {
     pub(super) tool_secret: Option<String>,
     /// The ports on which processes listen.
     pub(super) endpoints: BTreeMap<ProcKey, Endpoint>,
+}
+
+/// A link that outlived the gateway.
+pub(crate) struct FormerLink<'a> {
+    /// The part of its recording from which it is rebuilt.
+    pub(crate) tail: &'a RecordingTail,
+    /// Its processes.
+    pub(crate) survivor: &'a Survivor,
+    pub(crate) keepsake: Keepsake,
 }
 
 impl Keepsake {

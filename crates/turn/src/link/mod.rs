@@ -28,11 +28,12 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use self::calls::HOST_ASK;
 pub(super) use self::files::{new_secret, remove as remove_folder};
-pub(super) use self::keepsake::Keepsake;
-pub(super) use self::task::{FailedRebuild, OpenSession, RebuiltTurn};
+pub(super) use self::keepsake::{FormerLink, Keepsake};
+pub(super) use self::sessions::LinkSession;
+pub(super) use self::task::{FailedRebuild, RebuiltTurn};
 
 use super::tools::{DelegatedCall, ToolRates};
-use super::{Blob, Host, Launcher, Survivor, ToolEndpoints};
+use super::{Blob, Host, Launcher, ToolEndpoints};
 use aetheel_model::agent::{
     AgentEventKind, AgentFailure, Ask, AskDecision, AskKey, PromptPart, QueryKind, QueryResult,
     SessionKey, SessionReady, StartTurn, SteerOutcome, TurnDone, TurnKey, TurnRef, Unrecognised,
@@ -41,7 +42,7 @@ use aetheel_model::agent::{
 use aetheel_model::event::Lane;
 use aetheel_model::policy::PolicyRuling;
 use aetheel_recording::conservation::Examination;
-use aetheel_recording::{Backend, Generation, GuestFailure, Recording, RecordingTail};
+use aetheel_recording::{Backend, Generation, GuestFailure, Recording};
 
 pub(super) enum LinkRequest {
     Begin(Box<Begin>),
@@ -239,7 +240,8 @@ pub(super) struct ResumedLink<Life> {
     pub(super) link: Link,
     /// The turns that are still open.
     pub(super) turns: Vec<RebuiltTurn>,
-    pub(super) sessions: Vec<OpenSession>,
+    /// The open sessions, in the order of their keys.
+    pub(super) sessions: Vec<(SessionKey, LinkSession)>,
     /// The highest key of a turn so far.
     pub(super) last_turn: TurnKey,
     /// The number of inputs that the guest replayed.
@@ -291,15 +293,14 @@ impl Link {
     pub(super) async fn resume(
         mut parts: LinkDeps,
         recording: Recording,
-        tail: &RecordingTail,
-        left: (&Survivor, Keepsake),
+        former: FormerLink<'_>,
     ) -> Result<ResumedLink<impl Future<Output = ()> + Send + 'static + use<>>, Box<FailedRebuild>>
     {
-        if let Some(secret) = &left.1.tool_secret {
+        if let Some(secret) = &former.keepsake.tool_secret {
             parts.tool_secret.clone_from(secret);
         }
         let (link, received, state) = Self::new(&parts, &recording);
-        let (rebuilt, life) = task::resume(parts, recording, (tail, left), received, state).await?;
+        let (rebuilt, life) = task::resume(parts, recording, former, received, state).await?;
         Ok(ResumedLink {
             link,
             turns: rebuilt.turns,

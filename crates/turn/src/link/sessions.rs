@@ -6,12 +6,13 @@ use aetheel_model::agent::{Safety, SessionKey, StartTurn, TurnKey, TurnRef};
 use aetheel_model::event::Lane;
 
 /// A session, with the settings of its last turn.
-pub(super) struct LinkSession {
-    pub(super) lane: Lane,
-    pub(super) cwd: String,
+#[derive(Clone)]
+pub(crate) struct LinkSession {
+    pub(crate) lane: Lane,
+    pub(crate) cwd: String,
     pub(super) safety: Safety,
     /// The agent's id of the session, once it is known.
-    pub(super) native: Option<String>,
+    pub(crate) native: Option<String>,
 }
 
 impl LinkSession {

@@ -1,37 +1,38 @@
 //! Selects the link that serves a turn, keeps idle links for later turns, and closes them.
 //!
-//! `revive` restores links that outlived the gateway, and `renew` moves links to a newer
-//! generation. `tests/links/` tests this module.
+//! `begin` begins a turn, and `slot` is its position on the link. `kept` has the links that are kept
+//! for later turns. `query` asks questions outside turns. `revive` restores links that outlived the
+//! gateway, and `renew` moves links to a newer generation. `tests/links/` tests this module.
 
+mod begin;
 mod continued;
 mod finished_slot;
+mod kept;
 mod key;
 mod query;
 mod renew;
 mod revive;
+mod slot;
 
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::{mpsc, oneshot};
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
+pub(super) use self::begin::NewTurn;
 pub use self::continued::{ContinuedTurn, ContinuedTurns};
 pub use self::finished_slot::FinishedTurnSlot;
-use self::key::LinkKey;
+use self::kept::KeptLinks;
 pub use self::query::QueryError;
-use super::link::{
-    Begin, Link, LinkDeps, LinkReport, LinkRequest, OnUnknown, UnsolicitedTurn, WeakLink,
-};
+pub(super) use self::slot::TurnSlot;
+use super::link::{Link, LinkDeps, OnUnknown, UnsolicitedTurn, WeakLink};
 use super::tools::ToolRates;
-use super::{Blob, Host, Launcher, ToolEndpoints};
-use aetheel_model::agent::descriptor::LinkSharing;
-use aetheel_model::agent::{QueryKind, QueryResult, SessionKey, StartTurn, TurnRef};
+use super::{Host, Launcher, ToolEndpoints};
 use aetheel_model::event::Lane;
 use aetheel_recording::{Backend, FORMAT, Header, Recorder};
 
@@ -49,7 +50,7 @@ struct LinksInner {
     recorder: Recorder,
     unsolicited: mpsc::UnboundedSender<UnsolicitedTurn>,
     on_unknown: OnUnknown,
-    kept: Mutex<HashMap<LinkKey, KeptLink>>,
+    kept: KeptLinks,
     /// All open links, with the names of their backends.
     all: Mutex<Vec<(String, WeakLink)>>,
     continued: ContinuedTurns,
@@ -58,41 +59,6 @@ struct LinksInner {
     tasks: TaskTracker,
     /// The next turn key. Keys are unique over all links.
     turns: AtomicU32,
-}
-
-/// A long-lived link and the sessions of lanes on it.
-struct KeptLink {
-    link: Link,
-    sessions: HashMap<Lane, LaneSession>,
-    next_session: SessionKey,
-}
-
-struct LaneSession {
-    key: SessionKey,
-    cwd: String,
-    /// The agent's id of the session, once it is known.
-    native: Option<String>,
-}
-
-/// A turn's position on a link. Dropping it ends the turn.
-pub(super) struct TurnSlot {
-    links: Links,
-    pub(super) link: Link,
-    pub(super) turn: TurnRef,
-    pub(super) reports: mpsc::UnboundedReceiver<LinkReport>,
-    lane: Lane,
-    key: Option<LinkKey>,
-    /// The ending to write into the recording.
-    pub(super) ending: String,
-}
-
-/// A turn that needs a link.
-pub(super) struct NewTurn<'a> {
-    pub(super) id: &'a str,
-    pub(super) event: u64,
-    pub(super) lane: &'a Lane,
-    pub(super) backend: &'a Arc<dyn Backend>,
-    pub(super) blobs: &'a [Blob],
 }
 
 impl Links {
@@ -115,7 +81,7 @@ impl Links {
             recorder,
             unsolicited: unasked,
             on_unknown,
-            kept: Mutex::default(),
+            kept: KeptLinks::default(),
             all: Mutex::default(),
             continued: ContinuedTurns::default(),
             tool_endpoints,
@@ -146,142 +112,7 @@ impl Links {
     /// Returns whether a backend has an open link on which a lane has a session.
     #[must_use]
     pub fn is_open(&self, backend: &str, lane: &Lane) -> bool {
-        self.kept().iter().any(|(key, kept)| {
-            key.0 == backend && kept.sessions.contains_key(lane) && kept.link.is_open()
-        })
-    }
-
-    /// Begins a turn on an existing link or a new one.
-    pub(super) async fn begin(&self, wanted: &NewTurn<'_>, mut start: StartTurn) -> TurnSlot {
-        let NewTurn { id, event, lane, backend, blobs } = *wanted;
-        let descriptor = backend.descriptor();
-        start.one_shot = descriptor.sharing == LinkSharing::Turn;
-        let (link, key) = match descriptor.sharing {
-            LinkSharing::Turn => (self.open(id, backend, PathBuf::from(&start.cwd)), None),
-            LinkSharing::Session => {
-                self.kept_link(id, LinkKey::single(backend, lane), lane, backend, &mut start).await
-            }
-            LinkSharing::Link => {
-                let key = LinkKey::shared(backend, &start.cwd);
-                self.close_sessions_elsewhere(&key, lane);
-                self.kept_link(id, key, lane, backend, &mut start).await
-            }
-        };
-        if !start.one_shot {
-            start.turn = self.0.turns.fetch_add(1, Ordering::Relaxed) & 0x7fff_ffff;
-        }
-        let turn = TurnRef { session: start.session, turn: start.turn };
-        let (reports, received) = mpsc::unbounded_channel();
-        link.send(LinkRequest::Begin(Box::new(Begin {
-            id: id.to_owned(),
-            event,
-            lane: lane.clone(),
-            start,
-            blobs: blobs.to_vec(),
-            reports,
-        })));
-        TurnSlot {
-            links: self.clone(),
-            link,
-            turn,
-            reports: received,
-            lane: lane.clone(),
-            key,
-            ending: "abandoned".to_owned(),
-        }
-    }
-
-    /// Finds or opens the long-lived link for a lane, and the lane's session on it.
-    async fn kept_link(
-        &self,
-        id: &str,
-        key: LinkKey,
-        lane: &Lane,
-        backend: &Arc<dyn Backend>,
-        start: &mut StartTurn,
-    ) -> (Link, Option<LinkKey>) {
-        self.retire_unsuitable(&key, lane, backend, start).await;
-        let mut kept = self.kept();
-        let open = kept.get(&key).is_some_and(|kept| kept.link.is_open());
-        if !open {
-            kept.insert(
-                key.clone(),
-                KeptLink {
-                    link: self.open(id, backend, PathBuf::from(&start.cwd)),
-                    sessions: HashMap::new(),
-                    next_session: 1,
-                },
-            );
-        }
-        let kept = kept.get_mut(&key).expect("inserted above if it was missing");
-        let session = kept
-            .sessions
-            .get(lane)
-            .filter(|session| session.continues(start))
-            .map(|session| session.key);
-        start.session = session.unwrap_or_else(|| {
-            let key = kept.next_session;
-            kept.next_session += 1;
-            let session =
-                LaneSession { key, cwd: start.cwd.clone(), native: start.native_id.clone() };
-            if let Some(before) = kept.sessions.insert(lane.clone(), session) {
-                kept.link.send(LinkRequest::CloseSession(before.key));
-            }
-            key
-        });
-        (kept.link.clone(), Some(key))
-    }
-
-    /// Closes the link kept under a key, unless it can serve the turn: it must have the right
-    /// generation (or move to it) and, if it serves only one session, the right session.
-    async fn retire_unsuitable(
-        &self,
-        key: &LinkKey,
-        lane: &Lane,
-        backend: &Arc<dyn Backend>,
-        start: &StartTurn,
-    ) {
-        let Some((link, fits)) =
-            self.kept().get(key).filter(|kept| kept.link.is_open()).map(|kept| {
-                let fits = key.1.is_none()
-                    || kept.sessions.get(lane).is_some_and(|session| session.continues(start));
-                (kept.link.clone(), fits)
-            })
-        else {
-            return;
-        };
-        if fits && link.generation() == *backend.generation() {
-            return;
-        }
-        if fits {
-            let (reply_tx, renewed) = oneshot::channel();
-            link.send(LinkRequest::Renew(Arc::clone(backend), reply_tx));
-            // Another lane may have moved the link already.
-            if renewed.await.unwrap_or(false) || link.generation() == *backend.generation() {
-                return;
-            }
-        }
-        link.send(LinkRequest::Retire);
-        self.kept().remove(key);
-        // A session must never be open in two agents, so wait for a link of one session. On a link
-        // of many sessions, the lane has no turn at this moment.
-        if key.1.is_some() && timeout(LEAVE_TIMEOUT, link.closed()).await.is_err() {
-            tracing::warn!(backend = key.0, %lane, "an agent that is no longer needed does not exit; continuing with a new one");
-        }
-    }
-
-    /// Closes the lane's sessions on links of other directories: a lane has one session per
-    /// backend.
-    fn close_sessions_elsewhere(&self, key: &LinkKey, lane: &Lane) {
-        for (_, kept) in self
-            .kept()
-            .iter_mut()
-            .filter(|(other, _)| other.0 == key.0 && other.1.is_none() && *other != key)
-        {
-            if let Some(session) = kept.sessions.remove(lane) {
-                kept.link.send(LinkRequest::CloseSession(session.key));
-            }
-        }
+        self.0.kept.has_session(backend, lane)
     }
 
     fn open(&self, id: &str, backend: &Arc<dyn Backend>, cwd: PathBuf) -> Link {
@@ -323,103 +154,14 @@ impl Links {
         }
     }
 
-    /// Asks a backend a question outside a turn, over an open link or one opened for the question.
-    ///
-    /// # Errors
-    /// [`QueryError`] if the backend starts its agent for each turn, or if no answer arrived in
-    /// time.
-    pub async fn query(
-        &self,
-        backend: &Arc<dyn Backend>,
-        kind: QueryKind,
-        query_timeout: Duration,
-    ) -> Result<QueryResult, QueryError> {
-        let descriptor = backend.descriptor();
-        if descriptor.sharing == LinkSharing::Turn {
-            return Err(QueryError::NoAgent(descriptor.name.clone()));
-        }
-        let open = self
-            .kept()
-            .iter()
-            .find(|(key, kept)| key.0 == descriptor.name && kept.link.is_open())
-            .map(|(_, kept)| kept.link.clone());
-        let (link, temporary) = match open {
-            Some(link) => (link, false),
-            None => {
-                let mut id = uuid::Uuid::new_v4().simple().to_string();
-                id.truncate(8);
-                (self.open(&id, backend, self.0.host.cwd.clone()), true)
-            }
-        };
-        let reply = query::ask(&link, None, kind, query_timeout, descriptor).await;
-        if temporary {
-            link.send(LinkRequest::Retire);
-        }
-        reply.map(|reply| reply.result)
-    }
-
-    /// Sends a query about the session that a lane has open. Returns the answer and the agent's new
-    /// id of the session if the id changed, or `None` if the session is not open. Opens no link.
-    ///
-    /// # Errors
-    /// [`QueryError`] if no answer arrived in time.
-    pub async fn query_session(
-        &self,
-        lane: &Lane,
-        backend: &Arc<dyn Backend>,
-        native: &str,
-        kind: QueryKind,
-        query_timeout: Duration,
-    ) -> Result<Option<(QueryResult, Option<String>)>, QueryError> {
-        let descriptor = backend.descriptor();
-        let open = self
-            .kept()
-            .iter()
-            .filter(|(key, kept)| key.0 == descriptor.name && kept.link.is_open())
-            .find_map(|(key, kept)| {
-                let session = kept
-                    .sessions
-                    .get(lane)
-                    .filter(|session| session.native.as_deref() == Some(native))?;
-                Some((key.clone(), kept.link.clone(), session.key))
-            });
-        let Some((key, link, session)) = open else { return Ok(None) };
-        let reply = query::ask(&link, Some(session), kind, query_timeout, descriptor).await?;
-        if let Some(native) = &reply.native
-            && let Some(session) = self
-                .kept()
-                .get_mut(&key)
-                .and_then(|kept| kept.sessions.get_mut(lane))
-                .filter(|open| open.key == session)
-        {
-            session.native = Some(native.clone());
-        }
-        Ok(Some((reply.result, reply.native)))
-    }
-
     /// Closes a lane's sessions, which will not be continued.
     pub fn forget(&self, lane: &Lane) {
-        self.kept().retain(|key, kept| {
-            if let Some(session) = kept.sessions.remove(lane) {
-                kept.link.send(if key.1.is_some() {
-                    LinkRequest::Retire
-                } else {
-                    LinkRequest::CloseSession(session.key)
-                });
-            }
-            key.1.as_ref() != Some(lane)
-        });
+        self.0.kept.forget(lane);
     }
 
     /// Closes all sessions of the lanes for which `lanes` returns true.
     pub fn forget_all(&self, lanes: impl Fn(&Lane) -> bool) {
-        let open: Vec<Lane> = self
-            .kept()
-            .iter()
-            .flat_map(|(key, kept)| key.1.iter().chain(kept.sessions.keys()).cloned())
-            .filter(|lane| lanes(lane))
-            .collect();
-        open.iter().for_each(|lane| self.forget(lane));
+        self.0.kept.lanes().iter().filter(|lane| lanes(lane)).for_each(|lane| self.forget(lane));
     }
 
     /// Returns the number of open links, for display.
@@ -430,9 +172,7 @@ impl Links {
 
     /// Closes all links and waits until they have ended, at most 30 s.
     pub async fn close(&self) {
-        for (_, kept) in self.kept().drain() {
-            kept.link.send(LinkRequest::Retire);
-        }
+        self.0.kept.retire_all();
         self.0.tasks.close();
         if timeout(LEAVE_TIMEOUT, self.0.tasks.wait()).await.is_err() {
             tracing::warn!(
@@ -444,53 +184,6 @@ impl Links {
 
     /// Closes the links that have been idle for longest, beyond the number that is kept.
     fn retire_idle(&self) {
-        let mut kept = self.kept();
-        kept.retain(|_, kept| kept.link.is_open());
-        let mut idle: Vec<(u32, LinkKey)> = kept
-            .iter()
-            .filter(|(_, kept)| kept.link.turns() == 0)
-            .map(|(key, kept)| (kept.link.idle_for_ms(), key.clone()))
-            .collect();
-        idle.sort_unstable_by_key(|(idle, _)| *idle);
-        for (_, key) in idle.into_iter().skip(self.0.host.limits.links_warm) {
-            if let Some(kept) = kept.remove(&key) {
-                kept.link.send(LinkRequest::Retire);
-            }
-        }
-    }
-
-    fn kept(&self) -> MutexGuard<'_, HashMap<LinkKey, KeptLink>> {
-        self.0.kept.lock()
-    }
-}
-
-impl LaneSession {
-    /// Returns whether a turn continues this session.
-    fn continues(&self, start: &StartTurn) -> bool {
-        start.native_id.is_some()
-            && self.native == start.native_id
-            && Path::new(&self.cwd) == Path::new(&start.cwd)
-            && !start.fork
-    }
-}
-
-impl TurnSlot {
-    /// Stores the agent's id of the session.
-    pub(super) fn set_native_id(&self, native: &str) {
-        let Some(key) = &self.key else { return };
-        let mut kept = self.links.kept();
-        let session = kept.get_mut(key).and_then(|kept| kept.sessions.get_mut(&self.lane));
-        if let Some(session) = session.filter(|session| session.key == self.turn.session) {
-            session.native = Some(native.to_owned());
-        }
-    }
-}
-
-impl Drop for TurnSlot {
-    fn drop(&mut self) {
-        self.link.send(LinkRequest::End(self.turn, std::mem::take(&mut self.ending)));
-        if self.key.is_some() {
-            self.links.retire_idle();
-        }
+        self.0.kept.retire_idle(self.0.host.limits.links_warm);
     }
 }

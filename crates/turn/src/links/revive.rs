@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use super::key::LinkKey;
-use super::{ContinuedTurn, KeptLink, LaneSession, Links, TurnSlot};
+use super::{ContinuedTurn, Links, TurnSlot};
 use crate::link::{
-    FailedRebuild, Keepsake, Link, LinkRequest, OpenSession, RebuiltTurn, ResumedLink,
+    FailedRebuild, FormerLink, Keepsake, Link, LinkRequest, LinkSession, RebuiltTurn, ResumedLink,
     remove_folder,
 };
 use crate::tools::WINDOW;
 use crate::{Backends, Survivor};
-use aetheel_model::agent::TurnRef;
 use aetheel_model::agent::descriptor::LinkSharing;
+use aetheel_model::agent::{SessionKey, TurnRef};
 use aetheel_model::event::Lane;
 use aetheel_model::plain::with_causes;
 use aetheel_recording::comparison::RebuildError;
@@ -113,8 +113,9 @@ impl Links {
             };
             for backend in candidates(backends, name, tail.digest(&header)).await {
                 let parts = self.parts(&survivor.run, &backend, keepsake.cwd.clone());
-                let left = (survivor, keepsake.clone());
-                match Link::resume(parts, recording, &tail, left).await {
+                let keepsake = keepsake.clone();
+                let former = FormerLink { tail: &tail, survivor, keepsake };
+                match Link::resume(parts, recording, former).await {
                     Ok(resumed) => {
                         keep_resumed(self, resumed, &tail, &backend, &survivor.run);
                         return Ok(());
@@ -142,30 +143,19 @@ impl Links {
         &self,
         backend: &Arc<dyn Backend>,
         link: &Link,
-        sessions: Vec<OpenSession>,
+        sessions: Vec<(SessionKey, LinkSession)>,
     ) -> Option<LinkKey> {
         let descriptor = backend.descriptor();
         let key = match (descriptor.sharing, sessions.last()) {
             (LinkSharing::Turn, _) => return None,
-            (LinkSharing::Session, Some(session)) => LinkKey::single(backend, &session.lane),
-            (LinkSharing::Link, Some(session)) => LinkKey::shared(backend, &session.cwd),
+            (LinkSharing::Session, Some((_, session))) => LinkKey::single(backend, &session.lane),
+            (LinkSharing::Link, Some((_, session))) => LinkKey::shared(backend, &session.cwd),
             (_, None) => {
                 link.send(LinkRequest::Retire);
                 return None;
             }
         };
-        let next_session = sessions.iter().map(|session| session.key + 1).max().unwrap_or(1);
-        let session = |open: OpenSession| {
-            let OpenSession { lane, key, cwd, native } = open;
-            (lane, LaneSession { key, cwd, native })
-        };
-        let mut kept = self.kept();
-        if kept.contains_key(&key) {
-            link.send(LinkRequest::Retire);
-        } else {
-            let sessions = sessions.into_iter().map(session).collect();
-            kept.insert(key.clone(), KeptLink { link: link.clone(), sessions, next_session });
-        }
+        self.0.kept.keep_restored(&key, link, sessions);
         Some(key)
     }
 }

@@ -103,29 +103,14 @@ impl LinkTask {
                     self.dropped("put-file", &error);
                 }
             }
-            Action::Http(request) => {
-                let (listener, limit) = (self.processes.listener(request.proc), self.line_limit());
-                let failed = self.net.request(request, listener, &mut self.body_sources, limit);
-                self.input_if_any(failed);
-            }
-            Action::OpenStream(open) => {
-                let (listener, limit) = (self.processes.listener(open.proc), self.line_limit());
-                let closed = self.net.open_stream(&open, listener, &self.body_sources, limit);
-                self.input_if_any(closed);
-            }
-            Action::CloseStream(stream) => {
-                let closed = self.net.close_stream(stream);
-                self.input_if_any(closed);
+            Action::Http(_) | Action::OpenStream(_) | Action::CloseStream(_) => {
+                self.apply_to_net(action);
             }
             Action::SetTimer(timer) => {
-                self.timers.insert(
-                    timer.timer,
-                    Instant::now() + Duration::from_millis(timer.after_ms.into()),
-                );
+                let at = Instant::now() + Duration::from_millis(timer.after_ms.into());
+                self.timers.insert(timer.timer, at);
             }
-            Action::CancelTimer(timer) => {
-                self.timers.remove(&timer);
-            }
+            Action::CancelTimer(timer) => drop(self.timers.remove(&timer)),
             Action::SessionReady(ready) => {
                 self.turns.sessions.set_native(ready.session, &ready.native_id);
                 match self.turns.of_session(ready.session) {
@@ -211,8 +196,22 @@ impl LinkTask {
         }
     }
 
-    fn input_if_any(&mut self, input: Option<Input>) {
-        if let Some(input) = input {
+    /// Begins or ends an HTTP request or a stream. The guest gets the result at once if that fails.
+    fn apply_to_net(&mut self, action: Action) {
+        let limit = self.line_limit();
+        let result = match action {
+            Action::Http(request) => {
+                let listener = self.processes.listener(request.proc);
+                self.net.request(request, listener, &mut self.body_sources, limit)
+            }
+            Action::OpenStream(open) => {
+                let listener = self.processes.listener(open.proc);
+                self.net.open_stream(&open, listener, &self.body_sources, limit)
+            }
+            Action::CloseStream(stream) => self.net.close_stream(stream),
+            _ => None,
+        };
+        if let Some(input) = result {
             self.input(input);
         }
     }

@@ -1,10 +1,10 @@
 //! The task of a link, which handles one event at a time.
 //!
-//! This module waits for events and serves requests. `actions` calls the guest and performs its
-//! actions, `launch` starts its processes, `output` processes the agent's output, `closing` ends
+//! This module waits for events. `requests` serves requests, `actions` calls the guest and performs
+//! its actions, `launch` starts its processes, `output` processes the agent's output, `closing` ends
 //! the link, `renewal` moves it to a newer generation, and `log` sets the span of its log lines.
-//! `tools` carries out calls of the host's tools. `held` handles links that outlive the gateway, `checkpoint` records their state between turns,
-//! and `rebuild` restores one.
+//! `tools` carries out calls of the host's tools. `held` handles links that outlive the gateway,
+//! `checkpoint` records their state between turns, and `rebuild` restores one.
 
 mod actions;
 mod checkpoint;
@@ -14,8 +14,8 @@ mod launch;
 mod log;
 mod output;
 mod rebuild;
-mod rebuild_state;
 mod renewal;
+mod requests;
 mod tools;
 mod unsolicited;
 
@@ -30,7 +30,7 @@ use self::checkpoint::Checkpoints;
 use self::closing::ClosingState;
 use self::held::next_progress;
 use self::rebuild::Rebuilt;
-pub(crate) use self::rebuild_state::{OpenSession, RebuiltTurn};
+pub(crate) use self::rebuild::RebuiltTurn;
 use self::unsolicited::UnsolicitedTurns;
 use super::calls::ToolCalls;
 use super::files::{BodySources, LinkFiles};
@@ -38,20 +38,15 @@ use super::net::Net;
 use super::processes::LinkProcesses;
 use super::replies::Replies;
 use super::served::ServedCalls;
-use super::sessions::LinkSession;
-use super::turns::{LinkTurns, OpenTurn};
-use super::{Begin, Keepsake, LinkDeps, LinkReport, LinkRequest, LinkState};
-use crate::Survivor;
+use super::turns::LinkTurns;
+use super::{FormerLink, LinkDeps, LinkReport, LinkRequest, LinkState};
 use crate::tool_endpoints::EndpointRequest;
 use aetheel_model::agent::descriptor::LinkSharing;
-use aetheel_model::agent::{
-    AgentQuery, AskAnswer, AskDecision, AskKey, Exit, HostCommand, Input, Steer, TimedInput,
-    TurnRef,
-};
+use aetheel_model::agent::{Exit, Input, TimedInput};
 use aetheel_model::baseline::Baseline;
 use aetheel_recording::comparison::RebuildError;
 use aetheel_recording::conservation::OutputLedger;
-use aetheel_recording::{EntryKind, Guest, GuestFailure, Recording, RecordingTail};
+use aetheel_recording::{Guest, GuestFailure, Recording};
 
 /// Maximum number of inputs in one call into the guest.
 const BATCH: usize = 1024;
@@ -139,7 +134,7 @@ pub(crate) struct FailedRebuild {
 pub(super) async fn resume(
     mut parts: LinkDeps,
     recording: Recording,
-    (tail, (survivor, keepsake)): (&RecordingTail, (&Survivor, Keepsake)),
+    former: FormerLink<'_>,
     requests: mpsc::UnboundedReceiver<LinkRequest>,
     state: Arc<LinkState>,
 ) -> Result<(Rebuilt, impl Future<Output = ()> + Send + 'static + use<>), Box<FailedRebuild>> {
@@ -148,7 +143,7 @@ pub(super) async fn resume(
     }
     let guest = parts.backend.open().await;
     let mut task = LinkTask::new(parts, recording, guest, state);
-    match task.rebuild(tail, survivor, keepsake).await {
+    match task.rebuild(former).await {
         Ok(rebuilt) => Ok((rebuilt, task.run_loop(requests))),
         Err(error) => Err(Box::new(FailedRebuild { error, recording: task.recording })),
     }
@@ -268,139 +263,6 @@ impl LinkTask {
             || self.net.is_busy()
             || self.calls.is_reading();
         !wanted || !awaited || self.closing.is_interrupted()
-    }
-
-    async fn serve(&mut self, request: LinkRequest) {
-        match request {
-            LinkRequest::Begin(begin) => self.begin(*begin),
-            LinkRequest::Interrupt(turn) if self.turns.contains(turn) => {
-                if self.guest.is_err() {
-                    // Without a guest, nothing can ask the agent to interrupt the turn.
-                    return self.give_up(turn);
-                }
-                if self.is_one_shot() {
-                    self.closing.interrupt();
-                }
-                self.recording.host(EntryKind::Host("interrupting".to_owned()));
-                self.input(Input::Command(HostCommand::Interrupt(turn)));
-            }
-            LinkRequest::GiveUp(turn) if self.turns.contains(turn) => self.give_up(turn),
-            LinkRequest::Answer(ask, decision) => self.answer(ask, decision),
-            LinkRequest::Ruled(ruling) => self.recording.host(EntryKind::Ruled(ruling)),
-            LinkRequest::Steer(turn, parts, reply_tx) if self.turns.is_running(turn) => {
-                let steer = Steer {
-                    session: turn.session,
-                    turn: turn.turn,
-                    message: self.replies.steer(reply_tx),
-                    parts,
-                    fresh_id: uuid::Uuid::new_v4().to_string(),
-                };
-                self.input(Input::Command(HostCommand::Steer(steer)));
-            }
-            LinkRequest::End(turn, ending) => self.end(turn, ending),
-            LinkRequest::Query(query) => self.query(query),
-            LinkRequest::CloseSession(session) => {
-                if self.turns.sessions.close(session) {
-                    self.calls.session_closes(session);
-                    self.input(Input::Command(HostCommand::CloseSession(session)));
-                }
-            }
-            LinkRequest::Renew(backend, reply_tx) => {
-                let _ = reply_tx.send(self.renew(backend).await);
-            }
-            LinkRequest::Retire => self.retire(),
-            // The turn of these requests has already ended.
-            LinkRequest::Interrupt(_) | LinkRequest::GiveUp(_) | LinkRequest::Steer(..) => {}
-        }
-    }
-
-    fn begin(&mut self, begin: Begin) {
-        let Begin { id, event, lane, mut start, blobs, reports } = begin;
-        if !self.closing.is_ending() && self.files.is_missing() {
-            tracing::warn!("the agent's private folder is gone; the turn gets another agent");
-            self.retire();
-        }
-        if self.closing.is_ending() {
-            let _ = reports.send(LinkReport::Refused);
-            return;
-        }
-        let turn = TurnRef { session: start.session, turn: start.turn };
-        // The link accepts the turn. The driver's time limits begin here.
-        let _ = reports.send(LinkReport::Active);
-        self.recording.host(EntryKind::Turn {
-            turn: id.clone(),
-            event,
-            lane: lane.to_string(),
-            session: turn.session,
-            key: turn.turn,
-        });
-        for blob in &blobs {
-            // The contents are private and large, so only their digest is recorded.
-            self.recording.host(EntryKind::Host(format!(
-                "blob {}: {} bytes, sha256 {}",
-                blob.key,
-                blob.bytes.len(),
-                blob.digest()
-            )));
-        }
-        if self.turns.is_empty() {
-            self.ledger.clear();
-            self.state.set_output(false);
-        }
-        self.body_sources.add_blobs(turn.turn, blobs);
-        self.agent_version = self.deps.host.agent_version(self.name());
-        start.agent_version.clone_from(&self.agent_version);
-        self.calls.turn_begins(turn, &start.tools);
-        self.turns.begin(
-            OpenTurn { turn, id, event, reports, done: false },
-            LinkSession::of(lane, &start),
-        );
-        self.state.set_turns(self.turns.len());
-        self.renew_span();
-        self.counters = TurnCounters::default();
-        self.processes.turn_begins();
-        self.closing.turn_begins();
-        self.input(Input::Command(HostCommand::StartTurn(start)));
-    }
-
-    /// Removes a turn that the driver has finished.
-    fn end(&mut self, turn: TurnRef, ending: String) {
-        let Some(open) = self.turns.end(turn.turn) else { return };
-        self.end_calls(turn);
-        self.renew_span();
-        self.recording.host(EntryKind::Ending { turn: open.id, how: ending });
-        self.body_sources.forget_blobs(turn.turn);
-        self.ack_recorded();
-        self.checkpoints.request();
-        if open.done {
-            self.turn_ended();
-        } else {
-            if self.turns.is_empty() {
-                // The driver was dropped in the middle of the turn, for example by a panic. The
-                // agent must not continue.
-                self.processes.kill();
-            }
-            self.retire();
-        }
-    }
-
-    fn answer(&mut self, ask: AskKey, decision: AskDecision) {
-        if self.answer_call(ask, &decision) {
-            return;
-        }
-        let Some(secrets) = self.turns.close_ask(ask) else { return };
-        if let AskDecision::Answers(answers) = &decision {
-            let secret = answers.iter().filter(|(id, _)| secrets.contains(id));
-            self.recording.hide(secret.flat_map(|(_, words)| words));
-        }
-        self.input(Input::Command(HostCommand::Answer(AskAnswer { ask, decision })));
-    }
-
-    fn query(&mut self, query: super::LinkQuery) {
-        let super::LinkQuery { session, kind, reply_tx } = query;
-        let query = self.replies.query(session, reply_tx);
-        self.closing.used(self.deps.host.limits.link_idle);
-        self.input(Input::Command(HostCommand::Query(AgentQuery { query, session, kind })));
     }
 
     fn input(&mut self, input: Input) {
