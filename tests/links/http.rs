@@ -366,7 +366,7 @@ async fn an_agent_lost_with_its_holder_has_not_failed_because_its_stream_ended_f
     .await;
     let Some(Input::StreamClosed(closed)) = inputs.last() else { panic!("{inputs:?}") };
     assert_eq!(closed.stream, 1);
-    assert!(result.orphaned, "{:?}", result.ending);
+    assert!(result.findings.orphaned, "{:?}", result.ending);
 }
 
 /// Proxies are settings of a process, so the tests above also run in a process of their own.

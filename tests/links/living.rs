@@ -137,9 +137,9 @@ async fn a_turn_given_to_an_agent_that_was_ending_counts_as_orphaned() {
         );
         let first = bench.turn(7, None, "one").await;
         let late = bench.turn(7, Some(native(&first)), "late").await;
-        assert_eq!(late.orphaned, orphaned, "{exit:?}, it prints something: {says}");
+        assert_eq!(late.findings.orphaned, orphaned, "{exit:?}, it prints something: {says}");
         let silent = bench.turn(8, None, "late").await;
-        assert!(!silent.orphaned, "an agent that was started for the turn has failed");
+        assert!(!silent.findings.orphaned, "an agent that was started for the turn has failed");
     }
 }
 

@@ -56,5 +56,5 @@ pub use tools::{
     ClaimAction, ClaimCall, DelegatedCall, HandOffRequest, HostRequest, LaterTurn,
     ReadChannelRequest, RepeatedTurn, ToolLimits, call_done, call_failed, host_tools,
 };
-pub use turn_result::{StopReason, Suspicion, TurnResult};
+pub use turn_result::{StopReason, Suspicion, TurnFindings, TurnResult};
 pub use working_directory::{WorkingDirectory, WorkingDirectoryError};

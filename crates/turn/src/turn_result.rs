@@ -50,31 +50,11 @@ impl fmt::Display for Suspicion {
     }
 }
 
-/// The result of a turn.
+/// Findings about the backend and the agent of a turn.
 #[derive(Debug)]
-pub struct TurnResult {
-    /// The id of the link, which is also the name of its recording.
-    pub link: String,
-    /// The path of the recording.
-    pub recording: PathBuf,
-    /// The generation that the turn ended on.
-    pub generation: Generation,
-    /// The agent's version when the turn began, if it was known.
-    pub agent_version: Option<String>,
+pub struct TurnFindings {
     /// Whether the agent wrote anything, understood or not.
     pub output: bool,
-    /// How the turn ended.
-    pub ending: Ending,
-    /// The agent's answer, or the part of it that arrived.
-    pub text: String,
-    /// The agent's session, if the agent reported one.
-    pub session: Option<SessionReady>,
-    /// Tokens and costs.
-    pub usage: Option<Usage>,
-    /// Everything that the backend reported.
-    pub transcript: Transcript,
-    /// The time from the start of the turn to its end.
-    pub took: Duration,
     /// Whether the agent was lost for a reason outside the turn, so that the prompt is not to
     /// blame.
     pub orphaned: bool,
@@ -87,6 +67,43 @@ pub struct TurnResult {
     /// The positions of text in the output, if the answer can be read and positions are still
     /// learned.
     pub positions: Option<Positions>,
+}
+
+impl TurnFindings {
+    /// Notes that an answer is optional, so that a turn without one is neither suspicious nor an
+    /// example of the usual output.
+    pub fn allow_silence(&mut self) {
+        if self.silent {
+            (self.suspicion, self.is_usual) = (None, false);
+        }
+    }
+}
+
+/// The result of a turn.
+#[derive(Debug)]
+pub struct TurnResult {
+    /// The id of the link, which is also the name of its recording.
+    pub link: String,
+    /// The path of the recording.
+    pub recording: PathBuf,
+    /// The generation that the turn ended on.
+    pub generation: Generation,
+    /// The agent's version when the turn began, if it was known.
+    pub agent_version: Option<String>,
+    /// How the turn ended.
+    pub ending: Ending,
+    /// The agent's answer, or the part of it that arrived.
+    pub text: String,
+    /// The agent's session, if the agent reported one.
+    pub session: Option<SessionReady>,
+    /// Tokens and costs.
+    pub usage: Option<Usage>,
+    /// Everything that the backend reported.
+    pub transcript: Transcript,
+    /// The time from the start of the turn to its end.
+    pub took: Duration,
+    /// Findings about the backend and the agent.
+    pub findings: TurnFindings,
     /// The slot of the turn on the link. The caller keeps it until the answer is saved. Once it is
     /// dropped, the turn cannot be continued after a restart of the gateway.
     pub slot: FinishedTurnSlot,

@@ -13,10 +13,10 @@ use aetheel_turn::TurnResult;
 impl DriftMonitor {
     /// Adds a finished turn to the agent's baseline. Returns at once; a task saves the change.
     pub(super) fn note_baseline(self: &Arc<Self>, backend: &str, result: &TurnResult) {
-        if result.ending != Ending::Completed || !result.is_usual {
+        if result.ending != Ending::Completed || !result.findings.is_usual {
             return;
         }
-        let mut positions = result.positions.clone();
+        let mut positions = result.findings.positions.clone();
         if let Some(positions) = &mut positions {
             // The name of a field may be a secret, which must not be written to the file.
             let redactor = &self.deps.redactor;
@@ -27,7 +27,7 @@ impl DriftMonitor {
         }
         let success = Success {
             component: &result.generation.digest,
-            answered: !result.silent,
+            answered: !result.findings.silent,
             positions: positions.as_ref(),
             at: self.deps.clock.now(),
         };

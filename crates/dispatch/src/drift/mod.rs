@@ -143,7 +143,8 @@ impl DriftMonitor {
         result: &TurnResult,
         is_partial: bool,
     ) {
-        let TurnResult { generation, agent_version, ending, transcript, link, .. } = result;
+        let TurnResult { generation, agent_version, ending, transcript, link, findings, .. } =
+            result;
         let agent_version = agent_version.as_deref();
         let keys: Vec<DriftKey> = transcript
             .unrecognised()
@@ -156,7 +157,7 @@ impl DriftMonitor {
             Ending::Unread(_) if keys.is_empty() => {
                 Some("an answer without anything readable".to_owned())
             }
-            _ => result.suspicion.as_ref().map(ToString::to_string),
+            _ => findings.suspicion.as_ref().map(ToString::to_string),
         };
         if let Some(what) = what {
             let unknown =
@@ -172,8 +173,8 @@ impl DriftMonitor {
         if is_partial {
             return;
         }
-        let misread =
-            matches!(ending, Ending::Unread(_) | Ending::Backend(_)) || result.suspicion.is_some();
+        let misread = matches!(ending, Ending::Unread(_) | Ending::Backend(_))
+            || findings.suspicion.is_some();
         let version = self.version(agent_version);
         let unknown: Vec<String> = keys.into_iter().map(|key| key.what).collect();
         let ended =

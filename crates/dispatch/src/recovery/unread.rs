@@ -62,7 +62,8 @@ impl LostReplies {
         requested: Option<&str>,
         result: &TurnResult,
     ) -> Option<Offer> {
-        if !(result.ending.is_lost() || result.suspicion.is_some()) || !result.output {
+        let findings = &result.findings;
+        if !(result.ending.is_lost() || findings.suspicion.is_some()) || !findings.output {
             return None;
         }
         let kept = self.deps.recorder.keep(&result.recording, turn).await;

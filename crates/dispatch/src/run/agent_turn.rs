@@ -114,8 +114,8 @@ impl TurnRunner {
         };
         let mut result = aetheel_turn::run(request, &self.shared.links, &mut audience).await;
         // An empty answer to a heartbeat means that there is nothing to say.
-        if event.kind == EventKind::Heartbeat && result.silent {
-            (result.suspicion, result.is_usual) = (None, false);
+        if event.kind == EventKind::Heartbeat {
+            result.findings.allow_silence();
         }
         kept.hold_turn_place(std::mem::take(&mut result.slot));
         audience.flush();
@@ -162,7 +162,7 @@ impl TurnRunner {
                 &id,
             ),
             detail: messages::failure_detail(&result.ending),
-            agent_lost: result.orphaned,
+            agent_lost: result.findings.orphaned,
             paused: matches!(result.ending, Ending::Backend(GuestFailure::Paused(_))),
             limit,
             cut,

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::Driver;
 use super::judging::AskedQuestion;
+use crate::AskCloseReason;
 use crate::link::LinkRequest;
 use crate::tools::DelegatedCall;
-use crate::{Answerer, AskCloseReason};
 use aetheel_model::agent::{Ask, AskDecision, AskKey};
 use aetheel_model::policy::PolicyRuling;
 
@@ -24,12 +24,12 @@ impl Driver<'_> {
     /// meanwhile, because people may be asked.
     pub(super) fn delegate(&mut self, call: &DelegatedCall) {
         self.timer.open_ask(call.key, None);
-        self.audience.delegate(call, Answerer::new(call.key, self.decide.clone()));
+        self.audience.delegate(call, self.judging.answerer(call.key));
     }
 
     fn ask_people(&mut self, question: &AskedQuestion) {
         let ask = &question.ask;
-        let answerer = Answerer::new(ask.ask, self.decide.clone());
+        let answerer = self.judging.answerer(ask.ask);
         match question.is_repeated {
             true => self.audience.ask_again(ask, answerer),
             false => self.audience.ask(ask, answerer),

@@ -1,13 +1,14 @@
-//! The questions of a turn that policies decide about, before people are asked.
+//! The questions of a turn: those that policies decide about, and the decisions of people.
 
 use std::collections::HashMap;
 use std::future::pending;
 
+use tokio::sync::mpsc;
 use tokio::task::{Id, JoinSet};
 use tracing::Instrument as _;
 
-use crate::Judgement;
-use aetheel_model::agent::{Ask, AskKey};
+use crate::{Answerer, Judgement};
+use aetheel_model::agent::{Ask, AskDecision, AskKey};
 use aetheel_model::policy::PolicyRuling;
 
 /// A question of the agent.
@@ -18,14 +19,24 @@ pub(super) struct AskedQuestion {
     pub(super) is_repeated: bool,
 }
 
-/// The running decisions. Dropping it ends them.
-#[derive(Default)]
+/// The running decisions of policies. Dropping it ends them.
 pub(super) struct Judging {
+    /// Sends decisions of people to the driver. Cloned for each question.
+    decide: mpsc::UnboundedSender<(AskKey, AskDecision)>,
     running: JoinSet<Option<PolicyRuling>>,
     questions: HashMap<Id, AskedQuestion>,
 }
 
 impl Judging {
+    pub(super) fn new(decide: mpsc::UnboundedSender<(AskKey, AskDecision)>) -> Self {
+        Self { decide, running: JoinSet::new(), questions: HashMap::new() }
+    }
+
+    /// Returns an answerer for a question, whose decision the driver gets.
+    pub(super) fn answerer(&self, ask: AskKey) -> Answerer {
+        Answerer::new(ask, self.decide.clone())
+    }
+
     /// Begins to decide about a question.
     pub(super) fn begin(&mut self, question: AskedQuestion, judgement: Judgement) {
         let id = self.running.spawn(judgement.in_current_span()).id();
