@@ -6,6 +6,7 @@
 
 mod folders;
 mod groups;
+mod parsers;
 mod reader;
 mod runs;
 mod setting;
@@ -35,6 +36,10 @@ use jiff::tz::TimeZone;
 use minisign_verify::PublicKey;
 use secrecy::SecretString;
 
+use self::parsers::{
+    all_or_some_of, allowed_tools, days, each_id, mebibytes, milliseconds, number, number_or_zero,
+    one_of, plain_word, public_keys, rollout, seconds, socket, time_zone,
+};
 use self::reader::VariableReader;
 pub use self::runs::{RunMode, RunModes};
 pub use self::setting::SettingVariable;
@@ -55,37 +60,37 @@ settings! {
         allowed_backends: Vec<String> = "ALLOWED_BACKENDS", "", list(),
             "Backends people may choose besides `AGENT_BACKEND` and, in its own channel, the one `channels.md` names, separated by commas";
         /// The run mode of agents, for all backends and for single ones.
-        backend_run: RunModes = "BACKEND_RUN", "", runs(),
+        backend_run: RunModes = "BACKEND_RUN", "", parts(RunModes::parse),
             advanced "`live`, `one-shot`, or a list with names of backends, such as `NAME=one-shot`; unset: each backend's preference";
         /// The program of `agent_backend`.
         backend_cli_path: Option<PathBuf> = "BACKEND_CLI_PATH", "", program(),
             "Path of the program of `AGENT_BACKEND`; unset: it is looked up in `PATH`";
         /// The model of `agent_backend`, instead of its default.
-        backend_model: Option<String> = "BACKEND_MODEL", "", plain_word(),
+        backend_model: Option<String> = "BACKEND_MODEL", "", checked(plain_word),
             "Model `AGENT_BACKEND` uses; unset: its own default";
         /// The effort of `agent_backend`, as an id or label of that backend.
-        backend_effort: Option<String> = "BACKEND_EFFORT", "", plain_word(),
+        backend_effort: Option<String> = "BACKEND_EFFORT", "", checked(plain_word),
             "Level of thinking `AGENT_BACKEND` uses, one of those `aetheel backend list` names; unset: its own default";
         /// The rule for which components may serve.
-        backend_trust: Trust = "BACKEND_TRUST", "any", one_of(&Trust::WORDS),
+        backend_trust: Trust = "BACKEND_TRUST", "any", value(one_of(&Trust::WORDS)),
             "Which backend files may serve: `any`, `pinned` (SHA-256 in `CONFIG_DIR/backends.md`) or `signed`";
         /// Public minisign keys whose signatures are accepted for components.
-        backend_signers: Vec<PublicKey> = "BACKEND_SIGNERS", "", public_keys(),
+        backend_signers: Vec<PublicKey> = "BACKEND_SIGNERS", "", parts(public_keys),
             "Public minisign keys whose signatures count, separated by commas";
         /// Whether the gateway rolls back a component that parses worse than the previous one.
-        backend_rollback: bool = "BACKEND_ROLLBACK", "auto", one_of(&[("auto", true), ("never", false)]),
+        backend_rollback: bool = "BACKEND_ROLLBACK", "auto", value(one_of(&[("auto", true), ("never", false)])),
             "`auto`: the gateway rolls back a version of a backend that reads worse than the previous one. With `never` it only reports the problem";
         /// How a new version of a component replaces the one that serves.
-        backend_rollout: Rollout = "BACKEND_ROLLOUT", "now", rollout(),
+        backend_rollout: Rollout = "BACKEND_ROLLOUT", "now", value(rollout),
             "How a new version of a backend replaces the one that serves: `now`, `shadow:N` (it first reads N turns beside the other version, without effect), `canary:PERCENT,N` (it first serves N turns in a part of the conversations) or `channels:ID,ID` (it serves only these channels until an owner promotes it)";
         /// Whether an agent mends a backend that lost replies.
-        backend_mend: MendMode = "BACKEND_MEND", "off", one_of(&MendMode::WORDS),
+        backend_mend: MendMode = "BACKEND_MEND", "off", value(one_of(&MendMode::WORDS)),
             "Whether an agent mends a backend that lost a reply: `off`, `ask` (an agent changes the backend, and an owner decides about the tested change) or `auto` (the tested change is installed)";
         /// The backend whose agent mends others.
         backend_mend_with: Option<String> = "BACKEND_MEND_WITH", "", optional(),
             "Backend whose agent mends others; unset: `AGENT_BACKEND`";
         /// The largest cost of mending a backend once, in US dollars.
-        backend_mend_usd: u32 = "BACKEND_MEND_USD", "5", number(1, 10_000),
+        backend_mend_usd: u32 = "BACKEND_MEND_USD", "5", value(number(1, 10_000)),
             "Largest cost of mending a backend once, in US dollars, for agents that report their cost";
         /// The folder of the sources of backends.
         backend_sources: Option<PathBuf> = "BACKEND_SOURCES", "", program(),
@@ -94,55 +99,55 @@ settings! {
         registry_key: Option<RegistryKey> = "REGISTRY_KEY", "", registry_key(),
             "Credentials for a registry of backends, as `USER:PASSWORD@HOST`; unset: those in Docker's `config.json`. Never given to an agent";
         /// Maximum number of rounds with the model in one turn.
-        backend_max_turns: u32 = "BACKEND_MAX_TURNS", "25", number(1, 10_000),
+        backend_max_turns: u32 = "BACKEND_MAX_TURNS", "25", value(number(1, 10_000)),
             "Maximum number of rounds with the model in a turn";
         /// The tools that agents may use.
-        allowed_tools: AllowedTools = "ALLOWED_TOOLS", "file_read,file_search,content_search,web_search,web_fetch", allowed_tools(),
+        allowed_tools: AllowedTools = "ALLOWED_TOOLS", "file_read,file_search,content_search,web_search,web_fetch", parts(allowed_tools),
             "The only tools the agent may use; by unified kinds (`file_read`), the agent's own names, or other names that its backend declares; `*` for all, `none` for none";
         /// The requests that policies may allow in place of people.
-        policy_allow: PolicyCeiling = "POLICY_ALLOW", "all", one_of(&PolicyCeiling::WORDS),
+        policy_allow: PolicyCeiling = "POLICY_ALLOW", "all", value(one_of(&PolicyCeiling::WORDS)),
             "Requests that policies may allow in place of people: `nothing`, `read` (tools that only read), `edit` (also edits of files in the working directory) or `all`";
         /// The tools of the host that agents may call.
-        host_tools: Vec<HostToolKind> = "HOST_TOOLS", "all", all_or_some_of(&HostToolKind::WORDS),
+        host_tools: Vec<HostToolKind> = "HOST_TOOLS", "all", parts(all_or_some_of(&HostToolKind::WORDS)),
             "Tools of the gateway that agents may call, separated by commas: `aetheel_post_file`, `aetheel_ask`, `aetheel_claim`, `aetheel_remind`, `aetheel_schedule`, `aetheel_sleep_until`, `aetheel_list_agents`, `aetheel_handoff`, `aetheel_read_channel`; `all` or `none`. Channels have the first three, and the others only if `channels.md` names them";
         /// Maximum number of calls of the host's tools in one turn.
-        host_tools_per_turn: u32 = "HOST_TOOLS_PER_TURN", "30", number(1, 1_000),
+        host_tools_per_turn: u32 = "HOST_TOOLS_PER_TURN", "30", value(number(1, 1_000)),
             advanced "Maximum number of calls of the gateway's tools in a turn";
         /// Maximum number of calls of the host's tools in one lane and hour.
-        host_tools_per_hour: u32 = "HOST_TOOLS_PER_HOUR", "120", number(1, 10_000),
+        host_tools_per_hour: u32 = "HOST_TOOLS_PER_HOUR", "120", value(number(1, 10_000)),
             advanced "Maximum number of calls of the gateway's tools in one conversation and hour";
         /// Whether an agent is given the turns of other agents in its conversation.
-        switch_recap: bool = "SWITCH_RECAP", "on", one_of(&[("on", true), ("off", false)]),
+        switch_recap: bool = "SWITCH_RECAP", "on", value(one_of(&[("on", true), ("off", false)])),
             "Whether an agent that continues the conversation of another agent is given what was asked, answered and changed: `on` or `off`";
         /// Whether lanes wait for the end of a usage limit.
-        usage_limits: bool = "USAGE_LIMITS", "wait", one_of(&[("wait", true), ("fail", false)]),
+        usage_limits: bool = "USAGE_LIMITS", "wait", value(one_of(&[("wait", true), ("fail", false)])),
             "Whether a conversation waits for the end of a usage limit and then continues (`wait`), or its turn fails (`fail`)";
         /// The reaction to a file that the agents of two conversations use.
-        collisions: CollisionMode = "COLLISIONS", "warn", one_of(&CollisionMode::WORDS),
+        collisions: CollisionMode = "COLLISIONS", "warn", value(one_of(&CollisionMode::WORDS)),
             "Whether people are warned if the agents of two conversations use the same file, or also asked before the second agent writes it: `warn`, `ask` or `off`";
         /// The highest safety level; channels and people can only lower it.
-        safety: Safety = "PERMISSION_MODE", "bypassPermissions", one_of(&PERMISSION_MODES),
+        safety: Safety = "PERMISSION_MODE", "bypassPermissions", value(one_of(&PERMISSION_MODES)),
             "Actions that the agent may take without asking: `bypassPermissions`, `acceptEdits`, `default` or `plan`";
         /// How long running turns may continue at shutdown.
-        shutdown_grace: Duration = "SHUTDOWN_GRACE_MS", "120000", milliseconds(0),
+        shutdown_grace: Duration = "SHUTDOWN_GRACE_MS", "120000", value(milliseconds(0)),
             "How long running turns may continue at a shutdown before they are stopped, in milliseconds";
         /// Time zone of cron jobs and active hours without their own.
-        time_zone: TimeZone = "TIME_ZONE", "UTC", time_zone(),
+        time_zone: TimeZone = "TIME_ZONE", "UTC", value(time_zone),
             "Time zone of cron jobs and active hours that set no time zone, for example `Europe/Berlin`";
         /// The address that receives webhooks.
-        webhooks_address: Option<SocketAddr> = "WEBHOOKS_ADDRESS", "", socket(8787),
+        webhooks_address: Option<SocketAddr> = "WEBHOOKS_ADDRESS", "", some(socket(8787)),
             "Address that accepts webhooks, for example `127.0.0.1:8787`. Without it, no webhooks";
         /// The address of the status pages.
-        status_address: Option<SocketAddr> = "STATUS_ADDRESS", "", socket(9464),
+        status_address: Option<SocketAddr> = "STATUS_ADDRESS", "", some(socket(9464)),
             "Address of `/livez`, `/readyz` and `/metrics`, for example `127.0.0.1:9464`. Without it, no status pages";
         /// The address of the dashboard.
-        dashboard_address: Option<SocketAddr> = "DASHBOARD_ADDRESS", "", socket(8788),
+        dashboard_address: Option<SocketAddr> = "DASHBOARD_ADDRESS", "", some(socket(8788)),
             "Address of the dashboard, for example `127.0.0.1:8788`. Without it, no dashboard";
         /// The URL under which people reach the dashboard, or `None` for its address.
         dashboard_url: Option<String> = "DASHBOARD_URL", "", trimmed(),
             "Address under which people reach the dashboard, for example `https://agents.example.com`. The default is `http://` and `DASHBOARD_ADDRESS`";
         /// Whether people may create read-only links to turns in the dashboard.
-        dashboard_sharing: bool = "DASHBOARD_SHARING", "on", one_of(&[("on", true), ("off", false)]),
+        dashboard_sharing: bool = "DASHBOARD_SHARING", "on", value(one_of(&[("on", true), ("off", false)])),
             "Whether people may make read-only links to turns, for readers without an account: `on` or `off`";
         /// Folder of the operator's Markdown files and the gateway's state.
         config_dir: PathBuf = "CONFIG_DIR", "./config", path(),
@@ -160,44 +165,44 @@ settings! {
         recordings_dir: PathBuf = "RECORDINGS_DIR", "./recordings", path(),
             "Folder of the recordings of every run; created when missing";
         /// Age limit of recordings.
-        recordings_max_age: Duration = "RECORDINGS_MAX_DAYS", "7", days(),
+        recordings_max_age: Duration = "RECORDINGS_MAX_DAYS", "7", value(days),
             "Days after which recordings are removed";
         /// Maximum size of all recordings together, in bytes.
-        recordings_max_bytes: u64 = "RECORDINGS_MAX_MIB", "1024", mebibytes(),
+        recordings_max_bytes: u64 = "RECORDINGS_MAX_MIB", "1024", value(mebibytes),
             "Maximum size of all recordings in MiB; beyond it the oldest are removed";
         /// Maximum age of recordings whose answer could not be parsed.
-        lost_max_age: Duration = "LOST_MAX_DAYS", "30", days(),
+        lost_max_age: Duration = "LOST_MAX_DAYS", "30", value(days),
             advanced "Days that recordings of lost replies are kept, to read them again";
         /// Maximum size of the recordings whose answer could not be parsed, in bytes.
-        lost_max_bytes: u64 = "LOST_MAX_MIB", "256", mebibytes(),
+        lost_max_bytes: u64 = "LOST_MAX_MIB", "256", value(mebibytes),
             advanced "Maximum size of such recordings in MiB; beyond it the oldest are removed";
         /// How long the lines of finished turns are kept, for searches and costs.
-        turns_kept: Duration = "TURNS_KEPT_DAYS", "400", days(),
+        turns_kept: Duration = "TURNS_KEPT_DAYS", "400", value(days),
             "Days that each turn's time, person, channel and cost are kept; its texts are removed after `RECORDINGS_MAX_DAYS`";
         /// How long the entries of the audit log are kept.
-        audit_kept: Duration = "AUDIT_KEPT_DAYS", "400", days(),
+        audit_kept: Duration = "AUDIT_KEPT_DAYS", "400", value(days),
             "Days that entries of the audit log are kept";
         /// Folder of compiled components, which only the gateway may write to.
         cache_dir: PathBuf = "CACHE_DIR", "~/.cache/aetheel", path(),
             advanced "Private folder for compiled backends";
         /// Maximum number of turns that run at the same time.
-        max_concurrent_queries: usize = "MAX_CONCURRENT_QUERIES", "5", number(1, 1_000),
+        max_concurrent_queries: usize = "MAX_CONCURRENT_QUERIES", "5", value(number(1, 1_000)),
             "Maximum number of turns that run at the same time";
         /// Maximum number of events that may wait for a lane or a slot.
-        max_queue_depth: usize = "MAX_QUEUE_DEPTH", "100", number(1, 1_000_000),
+        max_queue_depth: usize = "MAX_QUEUE_DEPTH", "100", value(number(1, 1_000_000)),
             advanced "Maximum number of waiting events; more are refused";
         /// The treatment of a prompt from an idle lane while all slots are taken.
-        busy_policy: BusyPolicy = "BUSY_POLICY", "reject", one_of(&BusyPolicy::WORDS),
+        busy_policy: BusyPolicy = "BUSY_POLICY", "reject", value(one_of(&BusyPolicy::WORDS)),
             "Treatment of a prompt from an idle channel (one without a turn) while `MAX_CONCURRENT_QUERIES` turns run: `reject` or `queue`";
         /// How agents are confined.
-        agent_sandbox: SandboxMode = "AGENT_SANDBOX", "auto", one_of(&SandboxMode::WORDS),
+        agent_sandbox: SandboxMode = "AGENT_SANDBOX", "auto", value(one_of(&SandboxMode::WORDS)),
             "How agents are confined: `auto` (Landlock if the kernel has it, otherwise no sandbox), `landlock`, `bwrap` or `off`";
         /// Whether agents outlive the gateway.
-        agent_holder: HolderMode = "AGENT_HOLDER", "auto", one_of(&HolderMode::WORDS),
+        agent_holder: HolderMode = "AGENT_HOLDER", "auto", value(one_of(&HolderMode::WORDS)),
             "Whether agents outlive the gateway: `auto` (through `aetheel hold`, which the gateway starts if none runs; if that fails, agents end with the gateway), `require` (refuse to start without) or `off`";
         /// How long a holder (the process that keeps agents while the gateway restarts) keeps
         /// agents without a gateway.
-        agent_hold: Duration = "AGENT_HOLD_SECONDS", "600", seconds(1, 30 * 86_400),
+        agent_hold: Duration = "AGENT_HOLD_SECONDS", "600", value(seconds(1, 30 * 86_400)),
             advanced "How long a holder that the gateway started keeps agents without a gateway, in seconds";
         /// The database that several machines share, or `None` if this machine serves alone.
         cluster_url: Option<SecretString> = "CLUSTER_URL", "", secret(),
@@ -209,10 +214,10 @@ settings! {
         node_labels: Vec<String> = "NODE_LABELS", "", list(),
             "Labels of this machine, for `node:` in channels.md, separated by commas, such as `gpu, berlin`";
         /// How long a node may be silent before another one takes over.
-        cluster_lease: Duration = "CLUSTER_LEASE_SECONDS", "6", seconds(2, 60),
+        cluster_lease: Duration = "CLUSTER_LEASE_SECONDS", "6", value(seconds(2, 60)),
             advanced "How long a node of the cluster may be silent before another one takes over, in seconds";
         /// How long the agents of a node may continue while it cannot reach the database.
-        cluster_turn_lease: Duration = "CLUSTER_TURN_LEASE_SECONDS", "90", seconds(2, 3_600),
+        cluster_turn_lease: Duration = "CLUSTER_TURN_LEASE_SECONDS", "90", value(seconds(2, 3_600)),
             advanced "How long the agents of a node continue if it cannot reach the cluster's database, in seconds; at least CLUSTER_LEASE_SECONDS";
         /// Additional paths that confined agents may read.
         agent_read: Vec<PathBuf> = "AGENT_READ", "", places(),
@@ -227,19 +232,19 @@ settings! {
         agent_env: Vec<String> = "AGENT_ENV", "", list(),
             "Names of more variables of the gateway's environment that agents get, separated by commas";
         /// Users and roles that may answer every question of an agent, by id.
-        approvers: Vec<UserOrRoleId> = "APPROVERS", "", ids(UserOrRoleId::parse_nonzero),
+        approvers: Vec<UserOrRoleId> = "APPROVERS", "", parts(each_id(UserOrRoleId::parse_nonzero)),
             "Discord user or role ids that may answer every question of an agent, separated by commas";
         /// Maximum number of prompts of one user in a minute, or `None` without a limit.
-        user_prompts_per_minute: Option<u32> = "USER_PROMPTS_PER_MINUTE", "20", number_or_zero(10_000),
+        user_prompts_per_minute: Option<u32> = "USER_PROMPTS_PER_MINUTE", "20", value(number_or_zero(10_000)),
             "Prompts a user may send in a minute; 0: no limit";
         /// Maximum size of an attached file, in bytes.
-        attachments_max: usize = "ATTACHMENTS_MAX", "10", number(0, 10),
+        attachments_max: usize = "ATTACHMENTS_MAX", "10", value(number(0, 10)),
             "Maximum number of files with a prompt";
         /// Size limit of an attached file, in bytes.
-        attachment_limit: u64 = "ATTACHMENT_LIMIT_BYTES", "10485760", number(0, 100 << 20),
+        attachment_limit: u64 = "ATTACHMENT_LIMIT_BYTES", "10485760", value(number(0, 100 << 20)),
             "Largest file accepted with a prompt";
         /// The format of log lines.
-        log_format: LogFormat = "LOG_FORMAT", "auto", one_of(&LogFormat::WORDS),
+        log_format: LogFormat = "LOG_FORMAT", "auto", value(one_of(&LogFormat::WORDS)),
             "`human`, `json`, or `auto`: human on a terminal and for `aetheel console`";
         /// The minimum level of log lines, or a filter of the `tracing` library.
         log_level: String = "LOG_LEVEL", "info", text(),
@@ -255,7 +260,10 @@ settings! {
         /// Limits of output, memory, time and sizes.
         limits: ResourceLimits = ResourceLimits::read_from;
         /// The mode, which is `plan` in the permission mode `plan`.
-        mode: Mode = |read| read.permission_mode();
+        mode: Mode = |read| match (read.variable)("PERMISSION_MODE") {
+            Some(text) if text.trim() == "plan" => Mode::Plan,
+            _ => Mode::Build,
+        };
         /// Files that contain settings and secrets, which confined agents may not read.
         secret_files: Vec<PathBuf> = |_| Vec::new();
         /// The source of `agent_backend` for messages to the operator: the variable, or an argument

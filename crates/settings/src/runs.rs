@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::parsers::list;
+
 /// How an agent runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunMode {
@@ -38,12 +40,12 @@ pub struct RunModes {
 impl RunModes {
     /// Parses items such as `live` and `codex=one-shot`. The second part of the result contains
     /// their faults.
-    pub(super) fn parse(items: &[String]) -> (Self, Vec<String>) {
+    pub(super) fn parse(text: &str) -> (Self, Vec<String>) {
         let (mut runs, mut faults) = (Self::default(), Vec::new());
-        for item in items {
+        for item in list(text) {
             let (name, run) = item
                 .split_once('=')
-                .map_or((None, item.as_str()), |(name, run)| (Some(name.trim()), run.trim()));
+                .map_or((None, item), |(name, run)| (Some(name.trim()), run.trim()));
             match (name, RunMode::parse(run)) {
                 (None, Some(run)) => runs.all = Some(run),
                 (Some(name), Some(run)) if !name.is_empty() => drop(runs.named.insert(name.to_owned(), run)),
@@ -64,13 +66,9 @@ impl RunModes {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> (RunModes, Vec<String>) {
-        RunModes::parse(&text.split(',').map(str::to_owned).collect::<Vec<_>>())
-    }
-
     #[test]
     fn the_choice_of_a_named_backend_overrides_the_one_for_all() {
-        let (runs, faults) = parse("codex = live,one-shot");
+        let (runs, faults) = RunModes::parse("codex = live,one-shot");
         assert_eq!(
             (runs.of("codex"), runs.of("claude"), faults),
             (Some(RunMode::Live), Some(RunMode::OneShot), vec![])
@@ -80,7 +78,7 @@ mod tests {
 
     #[test]
     fn an_invalid_item_is_reported() {
-        let (_, faults) = parse("once,=live,codex=,claude=live");
+        let (_, faults) = RunModes::parse("once,=live,codex=,claude=live");
         assert_eq!(faults.len(), 3, "{faults:?}");
     }
 }

@@ -6,8 +6,8 @@ use super::setting::SettingVariable;
 
 /// Declares a struct of settings. A row is
 /// `field: Type = "VARIABLE", "default", reader(arguments), "meaning";`, where `reader` is a method
-/// of [`VariableReader`], and `advanced` before the meaning marks a
-/// setting that few installations change. The fields in `also` have no variable of
+/// of [`VariableReader`], whose argument often is a parser, and `advanced` before the meaning marks
+/// a setting that few installations change. The fields in `also` have no variable of
 /// their own; each has a function that returns its first value. `impl Type { … }` reads a struct
 /// that another crate declares.
 macro_rules! settings {
