@@ -5,6 +5,8 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
 use super::attachments::FetchedFiles;
+use super::recap::recap;
+use super::switch::OtherAgents;
 use super::{TurnRunner, start};
 use crate::channel::DIRECTORY;
 use crate::outlet::handle::ReplyHandle;
@@ -150,12 +152,16 @@ impl TurnRunner {
         start.fork = binding.fork && start.native_id.is_some() && descriptor.has(Feature::Fork);
         start.parts.extend(taken.parts.iter().cloned());
         let anew = binding.moved && start.native_id.is_none();
-        if anew && let Some(recap) = self.recap(event, &expansion).await {
+        if anew && let Some(recap) = recap(&self.shared.deps, event, &expansion).await {
             start.parts.insert(0, PromptPart::Text(recap));
         }
-        let others = match anew {
+        let last = self.shared.lanes.last_backend(&event.lane);
+        let others = match anew || last.is_some_and(|last| last == name) {
             true => None,
-            false => self.other_agents(event, &name, start.native_id.is_none(), &expansion).await,
+            false => {
+                let is_new = start.native_id.is_none();
+                OtherAgents::find(&self.shared.deps, event, &name, is_new, &expansion).await
+            }
         };
         if let Some(others) = &others {
             start.parts.insert(0, PromptPart::Text(others.text.clone()));

@@ -1,20 +1,20 @@
 //! The previous messages of a lane, for an agent whose session is on another machine.
 
-use super::TurnRunner;
+use crate::deps::DispatcherDeps;
 use aetheel_model::event::Event;
 use aetheel_model::prompt::{self, Expansion};
 
-impl TurnRunner {
-    /// Returns the last messages before an event as a quotation without secrets. Returns `None` if
-    /// there are no messages or they cannot be read now.
-    pub(super) async fn recap(&self, event: &Event, expansion: &Expansion) -> Option<String> {
-        let said = self.shared.deps.outlet.recap(event).await;
-        let said: Vec<(Option<String>, String)> = said
-            .into_iter()
-            .map(|said| (said.author, self.shared.deps.redactor.redact(said.text)))
-            .collect();
-        let said: Vec<_> =
-            said.iter().map(|(author, text)| (author.as_deref(), text.as_str())).collect();
-        prompt::recap(&said, event.continues.is_some(), expansion)
-    }
+/// Returns the last messages before an event as a quotation without secrets. Returns `None` if
+/// there are no messages or they cannot be read now.
+pub(super) async fn recap(
+    deps: &DispatcherDeps,
+    event: &Event,
+    expansion: &Expansion,
+) -> Option<String> {
+    let said = deps.outlet.recap(event).await;
+    let said: Vec<(Option<String>, String)> =
+        said.into_iter().map(|said| (said.author, deps.redactor.redact(said.text))).collect();
+    let said: Vec<_> =
+        said.iter().map(|(author, text)| (author.as_deref(), text.as_str())).collect();
+    prompt::recap(&said, event.continues.is_some(), expansion)
 }

@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::TurnRunner;
+use crate::deps::DispatcherDeps;
 use aetheel_model::agent::{PlanEntry, PlanStatus, ToolStatus};
 use aetheel_model::event::{Event, Lane};
 use aetheel_model::plain::{cut, short_line};
@@ -35,26 +35,23 @@ pub(super) struct OtherAgents {
     pub(super) notice: String,
 }
 
-impl TurnRunner {
+impl OtherAgents {
     /// Returns the turns of other agents in the lane since the last turn of this backend.
     /// `is_new` states whether its agent begins a new conversation.
-    pub(super) async fn other_agents(
-        &self,
+    pub(super) async fn find(
+        deps: &DispatcherDeps,
         event: &Event,
         backend: &str,
         is_new: bool,
         expansion: &Expansion,
-    ) -> Option<OtherAgents> {
-        let shared = &self.shared;
-        if !shared.deps.choices.recap_on_switch
-            || !matches!(event.lane, Lane::Channel(_) | Lane::Console)
-            || shared.lanes.last_backend(&event.lane).is_some_and(|last| last == backend)
+    ) -> Option<Self> {
+        if !deps.choices.recap_on_switch || !matches!(event.lane, Lane::Channel(_) | Lane::Console)
         {
             return None;
         }
         let lane = Some(event.lane.clone());
         let search = TurnSearch { lane, most: MAX_TURNS, ..TurnSearch::default() };
-        let turns = shared.deps.workspace.turns().search(search).await;
+        let turns = deps.workspace.turns().search(search).await;
         let mut quoted = Vec::new();
         for line in turns {
             // The prompt of this turn, which another agent began before, follows anyway.
@@ -65,14 +62,14 @@ impl TurnRunner {
                 // Its agent knows this turn and those before, unless it begins a new conversation.
                 if is_new { continue } else { break }
             }
-            if self.belongs_to_conversation(&line).await {
+            if belongs_to_conversation(deps, &line).await {
                 quoted.push(line);
             }
         }
         quoted.reverse();
         if !quoted.is_empty() {
             // The recording of an agent that still runs is written with a delay.
-            let recorder = shared.deps.recorder.clone();
+            let recorder = deps.recorder.clone();
             let _ = tokio::task::spawn_blocking(move || recorder.flush()).await;
         }
         let mut said = Vec::new();
@@ -80,11 +77,11 @@ impl TurnRunner {
             let author = line.name.clone().unwrap_or_else(|| "somebody".to_owned());
             said.push((author, cut(line.asked.as_deref()?, MAX_PROMPT).into_owned()));
             said.push((
-                self.label_of(&line.backend),
-                self.answer_of(line, index + 1 == quoted.len()).await,
+                label_of(deps, &line.backend),
+                answer_of(deps, line, index + 1 == quoted.len()).await,
             ));
         }
-        let redactor = &shared.deps.redactor;
+        let redactor = &deps.redactor;
         let said: Vec<_> =
             said.into_iter().map(|(author, text)| (author, redactor.redact(text))).collect();
         let said: Vec<_> =
@@ -93,51 +90,50 @@ impl TurnRunner {
         tracing::info!(turns = quoted.len(), "the agent is given the turns of other agents");
         let notice = format!(
             "{} has read what was asked and done here before with another agent.",
-            self.label_of(backend)
+            label_of(deps, backend)
         );
-        Some(OtherAgents { text, notice })
+        Some(Self { text, notice })
     }
+}
 
-    /// Returns whether a turn belongs to the current conversation of its backend in the lane.
-    async fn belongs_to_conversation(&self, line: &TurnLine) -> bool {
-        let workspace = &self.shared.deps.workspace;
-        let Some(session) = workspace.state.bindings.get(&line.lane, &line.backend).await.session
-        else {
-            return false;
-        };
-        let past = workspace.state.history.of(&line.lane, &line.backend).await;
-        let began = past.into_iter().find(|past| past.session == session).map(|past| past.since);
-        began.is_some_and(|began| line.ended >= began)
-    }
+/// Returns whether a turn belongs to the current conversation of its backend in the lane.
+async fn belongs_to_conversation(deps: &DispatcherDeps, line: &TurnLine) -> bool {
+    let workspace = &deps.workspace;
+    let Some(session) = workspace.state.bindings.get(&line.lane, &line.backend).await.session
+    else {
+        return false;
+    };
+    let past = workspace.state.history.of(&line.lane, &line.backend).await;
+    let began = past.into_iter().find(|past| past.session == session).map(|past| past.since);
+    began.is_some_and(|began| line.ended >= began)
+}
 
-    fn label_of(&self, backend: &str) -> String {
-        let loaded = self.shared.deps.backends.get(backend);
-        loaded.map_or_else(|| backend.to_owned(), |found| found.descriptor().label().to_owned())
-    }
+fn label_of(deps: &DispatcherDeps, backend: &str) -> String {
+    let loaded = deps.backends.get(backend);
+    loaded.map_or_else(|| backend.to_owned(), |found| found.descriptor().label().to_owned())
+}
 
-    /// Returns the answer of a turn with the files that its agent changed and, for the last turn,
-    /// its plan.
-    async fn answer_of(&self, line: &TurnLine, is_last: bool) -> String {
-        let deps = &self.shared.deps;
-        let mut text = line.answered.clone().unwrap_or_default();
-        let Some(recording) = line.recording.as_deref().and_then(Path::to_str) else { return text };
-        let folder = deps.recorder.folder();
-        match transcript::read(folder, recording, &line.turn, &deps.redactor).await {
-            Ok(turn) => {
-                // Files come first, because long answers are cut.
-                let mut facts = Vec::from_iter(tools(&turn).filter(|_| is_last));
-                facts.extend(changed_files(&turn));
-                facts.extend(plan(&turn).filter(|_| is_last));
-                if !facts.is_empty() {
-                    text = format!("{}\n{text}", facts.join("\n"));
-                }
-            }
-            Err(error) => {
-                tracing::warn!(turn = line.turn, %error, "the changes of an earlier turn are not part of the recap");
+/// Returns the answer of a turn with the files that its agent changed and, for the last turn,
+/// its plan.
+async fn answer_of(deps: &DispatcherDeps, line: &TurnLine, is_last: bool) -> String {
+    let mut text = line.answered.clone().unwrap_or_default();
+    let Some(recording) = line.recording.as_deref().and_then(Path::to_str) else { return text };
+    let folder = deps.recorder.folder();
+    match transcript::read(folder, recording, &line.turn, &deps.redactor).await {
+        Ok(turn) => {
+            // Files come first, because long answers are cut.
+            let mut facts = Vec::from_iter(tools(&turn).filter(|_| is_last));
+            facts.extend(changed_files(&turn));
+            facts.extend(plan(&turn).filter(|_| is_last));
+            if !facts.is_empty() {
+                text = format!("{}\n{text}", facts.join("\n"));
             }
         }
-        text
+        Err(error) => {
+            tracing::warn!(turn = line.turn, %error, "the changes of an earlier turn are not part of the recap");
+        }
     }
+    text
 }
 
 /// Returns the tools that ran, with their targets.

@@ -10,6 +10,7 @@ use std::path::Path;
 use jiff::Timestamp;
 
 use super::TurnRunner;
+use crate::deps::DispatcherDeps;
 use crate::outlet::TurnAnswer;
 use aetheel_model::agent::Descriptor;
 use aetheel_model::audit::{AuditEntry, AuditKind};
@@ -169,7 +170,7 @@ impl TurnAnswer {
 impl TurnRunner {
     /// Records a turn that ended in this process.
     pub(super) fn note_turn(&self, event: &Event, answer: &TurnAnswer) {
-        if let Some(line) = self.whole_line(event, answer) {
+        if let Some(line) = whole_line(&self.shared.deps, event, answer) {
             audit_end(&line, false);
             // The budgets read the saved lines when they begin to count.
             self.shared.deps.workspace.turns().note(line.clone());
@@ -179,29 +180,29 @@ impl TurnRunner {
 
     /// Records a turn that ended in a previous process, unless that process recorded it.
     pub(super) fn note_turn_of_earlier(&self, event: &Event, answer: &TurnAnswer) {
-        if let Some(line) = self.whole_line(event, answer) {
+        if let Some(line) = whole_line(&self.shared.deps, event, answer) {
             audit_end(&line, true);
             self.shared.deps.workspace.turns().note_if_missing(line.clone());
             self.shared.budgets.finish(&line);
         }
     }
+}
 
-    /// Returns the line of a turn, with the texts of the prompt and the answer. Returns `None` if
-    /// the answer is not the result of a turn.
-    fn whole_line(&self, event: &Event, answer: &TurnAnswer) -> Option<TurnLine> {
-        let line = (**answer.turn.as_ref()?).clone();
-        let plain = |text: &str| self.shared.deps.redactor.redact(clean_text(text).into_owned());
-        let zone = &self.shared.deps.choices.time_zone;
-        let failure = answer.failure.as_ref().map(|failure| readable(failure, zone));
-        let said = [Some(answer.text.as_str()), failure.as_deref()];
-        let said: Vec<&str> =
-            said.into_iter().flatten().filter(|text| !text.trim().is_empty()).collect();
-        Some(TurnLine {
-            name: line.name.as_deref().map(plain),
-            model: answer.model.clone(),
-            asked: Some(plain(&event.prompt)),
-            answered: Some(plain(&said.join("\n\n"))),
-            ..line
-        })
-    }
+/// Returns the line of a turn, with the texts of the prompt and the answer. Returns `None` if
+/// the answer is not the result of a turn.
+fn whole_line(deps: &DispatcherDeps, event: &Event, answer: &TurnAnswer) -> Option<TurnLine> {
+    let line = (**answer.turn.as_ref()?).clone();
+    let plain = |text: &str| deps.redactor.redact(clean_text(text).into_owned());
+    let zone = &deps.choices.time_zone;
+    let failure = answer.failure.as_ref().map(|failure| readable(failure, zone));
+    let said = [Some(answer.text.as_str()), failure.as_deref()];
+    let said: Vec<&str> =
+        said.into_iter().flatten().filter(|text| !text.trim().is_empty()).collect();
+    Some(TurnLine {
+        name: line.name.as_deref().map(plain),
+        model: answer.model.clone(),
+        asked: Some(plain(&event.prompt)),
+        answered: Some(plain(&said.join("\n\n"))),
+        ..line
+    })
 }
