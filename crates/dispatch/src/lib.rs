@@ -148,6 +148,7 @@ pub use self::status::transcripts::TurnHistory;
 pub use self::status::{LaneStatus, Observer, QueueView};
 
 use self::budgets::BudgetMonitor;
+use self::budgets::notices::BudgetNotices;
 use self::channel::ChannelContext;
 use self::channel::listings::Listings;
 use self::collisions::CollisionMonitor;
@@ -242,6 +243,7 @@ pub(crate) struct Shared {
     pub(crate) hand_offs: HandOffTimes,
     pub(crate) limits: UsageLimits,
     pub(crate) budgets: Arc<BudgetMonitor>,
+    pub(crate) budget_notices: Arc<BudgetNotices>,
     pub(crate) lost_replies: Arc<LostReplies>,
     pub(crate) health: DispatcherHealth,
     pub(crate) tasks: TaskTracker,
@@ -295,6 +297,7 @@ impl Dispatcher {
         let (calls, pending_calls) = CallQueue::new();
         let (rollout, compared_later) = RolloutMonitor::new(parts.clone());
         let (approvers, redactor) = (parts.choices.approvers.clone(), parts.redactor.clone());
+        let budgets = BudgetMonitor::new(parts.clone());
         let shared = Arc::new(Shared {
             listings: Listings::new(links.clone()),
             links,
@@ -310,7 +313,8 @@ impl Dispatcher {
             calls,
             hand_offs: HandOffTimes::default(),
             limits: UsageLimits::new(parts.clone()),
-            budgets: BudgetMonitor::new(parts.clone()),
+            budget_notices: BudgetNotices::new(budgets.clone()),
+            budgets,
             rollout,
             lost_replies: lost,
             health: DispatcherHealth::new(parts.clone()),
@@ -327,7 +331,7 @@ impl Dispatcher {
         );
         supervisor::spawn(
             "budgets",
-            budgets::watch::watch(Arc::downgrade(&shared), shared.budgets.clone()),
+            budgets::watch::watch(Arc::downgrade(&shared), shared.budget_notices.clone()),
         );
         supervisor::spawn(
             "host calls",

@@ -58,16 +58,16 @@ impl Budgets {
         decision: BudgetDecision,
         person: &Person,
     ) -> Result<OfferEffect, OfferRefusal> {
-        let monitor = &self.shared.budgets;
-        let _alone = monitor.deciding.lock().await;
+        let (monitor, notices) = (&self.shared.budgets, &self.shared.budget_notices);
+        let _alone = notices.deciding.lock().await;
         for _ in 0..MAX_ATTEMPTS {
             let (used, (grant, effect)) = self.decided(wanted, decision).await?;
             // Known before it is in force, so that the notices of all waits name it.
             let line = format!("{effect} {}.", name_of(person));
-            monitor.decided.lock().insert(mark(&used), line);
+            notices.decided.lock().insert(mark(&used), line);
             let saved = monitor.save(grant.clone()).await;
             if saved != GrantSaving::Saved {
-                monitor.decided.lock().remove(&mark(&used));
+                notices.decided.lock().remove(&mark(&used));
             }
             match saved {
                 GrantSaving::Saved => {

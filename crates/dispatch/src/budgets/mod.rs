@@ -2,8 +2,8 @@
 //!
 //! [`BudgetMonitor`] has the sums of `state/turns` and of the running turns. A turn begins only if no
 //! cap that applies to it is reached; otherwise its lane waits (`lanes/paused`). [`watch`] stops the
-//! running turns when a cap is reached, warns people, and asks an owner with the buttons of
-//! [`offers`]. [`decisions`] carries out what owners decide. In a cluster, [`cluster_sums`] adds the
+//! running turns when a cap is reached. [`notices`] warns people, and asks an owner with the buttons
+//! of [`offers`]. [`decisions`] carries out what owners decide. In a cluster, [`cluster_sums`] adds the
 //! turns of the other nodes. `run/cut_off` decides how a stopped turn
 //! continues, [`messages`] has the words, and `state/budgets.md` keeps the decisions.
 //! `docs/budgets.md` describes all of it. Tested by `tests/dispatch/budgets.rs`.
@@ -11,10 +11,10 @@
 mod cluster_sums;
 pub(crate) mod decisions;
 pub(crate) mod messages;
+pub(crate) mod notices;
 pub(crate) mod offers;
 pub(crate) mod watch;
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use jiff::ToSpan as _;
@@ -46,12 +46,6 @@ pub(crate) struct BudgetMonitor {
     loaded: OnceCell<()>,
     /// Notified when a sum may have reached a cap.
     changed: Notify,
-    /// Held while a decision or a notice is saved.
-    deciding: tokio::sync::Mutex<()>,
-    /// The marks of the caps about which owners were asked, until they are not reached any more.
-    asked: Mutex<HashSet<String>>,
-    /// The decisions of owners about caps, by mark.
-    decided: Mutex<HashMap<String, String>>,
     /// The exchange with the other nodes of a cluster.
     cluster: ClusterSums,
 }
@@ -60,16 +54,12 @@ impl BudgetMonitor {
     pub(crate) fn new(deps: Arc<DispatcherDeps>) -> Arc<Self> {
         let mut ledger = BudgetLedger::new(deps.choices.time_zone.clone());
         let grants = deps.workspace.state.budgets.all();
-        let asked = grants.iter().filter_map(offers::asked_mark).collect();
         grants.into_iter().for_each(|grant| ledger.set_grant(grant));
         Arc::new(Self {
             deps,
             ledger: Mutex::new(ledger),
             loaded: OnceCell::new(),
             changed: Notify::new(),
-            deciding: tokio::sync::Mutex::default(),
-            asked: Mutex::new(asked),
-            decided: Mutex::default(),
             cluster: ClusterSums::default(),
         })
     }
@@ -172,11 +162,6 @@ impl BudgetMonitor {
         let reached = last_reached(uses)?;
         self.cluster.ask_soon();
         Some((reached, is_personal))
-    }
-
-    /// Returns what an owner decided about the cap with this mark.
-    pub(crate) fn decision_about(&self, mark: &str) -> Option<String> {
-        self.decided.lock().get(mark).cloned()
     }
 
     /// Counts the usage that the agent of a running turn reports. Returns at once.

@@ -225,7 +225,7 @@ async fn is_still_held(shared: &Shared, lane: &Lane, hold: LaneHold, is_first_ch
     if !still_waits(shared, wait.event) {
         shared.deps.outlet.end_wait(&topic, REMOVED);
     } else if pause.is_none() && first.is_some_and(|event| event.sequence == wait.event) {
-        let decision = shared.budgets.decision_about(&wait.key);
+        let decision = shared.budget_notices.decision_about(&wait.key);
         shared.deps.outlet.end_wait(&topic, decision.as_deref().unwrap_or(OVER));
     }
     // Otherwise another hold applies from now on, and its notice replaces this one.

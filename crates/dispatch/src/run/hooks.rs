@@ -168,7 +168,7 @@ impl TurnRunner {
         let answer =
             TurnAnswer { text, notices, usage, took, turn, ..TurnAnswer::from_backend(label) };
         let answer = answer.cleaned(&self.shared.deps.redactor);
-        self.note_turn(&fired, &answer);
+        self.note_turn(&fired, &answer, false);
         if !answer.text.trim().is_empty() && ending == Ending::Completed {
             let origin = EventOrigin::Internal { channel: instruction.channel };
             let place = NewEvent::new(EventKind::Hook, lane, origin, "")

@@ -99,7 +99,7 @@ impl TurnRunner {
             end_wait_of(&self.shared, &event);
             let reply = ReplyHandle::new(kept.open_reply(&*self.shared.deps.outlet, &event));
             if let Some(answer) = answer {
-                self.note_turn_of_earlier(&event, &answer);
+                self.note_turn(&event, &answer, true);
                 if !self.accept_continuation(&event, &answer).await {
                     return TurnFollowUp::Nothing;
                 }
@@ -130,7 +130,7 @@ impl TurnRunner {
             let stopped = answer.failure.is_some() && *stop.borrow() == Some(StopReason::Shutdown);
             if let Some(next) = stopped.then(|| kept.leave_to_next_start()).flatten() {
                 kept.release_turn_place();
-                self.note_turn(&event, &answer);
+                self.note_turn(&event, &answer, false);
                 self.shared.delivery.announce_restart(&reply, answer, &id, next).await;
                 return TurnFollowUp::Nothing;
             }
@@ -140,7 +140,7 @@ impl TurnRunner {
                 && let Some(left) = follow_up_lost_agent(&self.shared.durability, &event)
             {
                 kept.release_turn_place();
-                self.note_turn(&event, &answer);
+                self.note_turn(&event, &answer, false);
                 return left;
             }
             if answer.paused && stop.borrow().is_none() {
@@ -154,17 +154,13 @@ impl TurnRunner {
             let is_limited = answer.limit.is_some();
             if reason.is_none_or(|reason| reason == StopReason::Budget)
                 && self.wait_for_renewal(&event, &id, &mut answer, &kept).await
+                || !is_limited
+                    && cut_off::is_cut_off(reason, &answer, &kept)
+                    && cut_off::wait_for_budget(self, &event, &id, &subject, &mut answer, &kept)
+                        .await
             {
                 kept.release_turn_place();
-                self.note_turn(&event, &answer);
-                return TurnFollowUp::Paused;
-            }
-            if !is_limited
-                && cut_off::is_cut_off(reason, &answer, &kept)
-                && cut_off::wait_for_budget(self, &event, &id, &subject, &mut answer, &kept).await
-            {
-                kept.release_turn_place();
-                self.note_turn(&event, &answer);
+                self.note_turn(&event, &answer, false);
                 return TurnFollowUp::Paused;
             }
             let failed = answer.failure.is_some();
@@ -179,7 +175,7 @@ impl TurnRunner {
             if !saved {
                 return TurnFollowUp::Nothing;
             }
-            self.note_turn(&event, &answer);
+            self.note_turn(&event, &answer, false);
             let continues = self.accept_continuation(&event, &answer).await;
             if !continues && self.shared.durability.journal_entry(&event).is_some() {
                 return TurnFollowUp::Nothing;

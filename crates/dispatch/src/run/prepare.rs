@@ -155,13 +155,11 @@ impl TurnRunner {
         if anew && let Some(recap) = recap(&self.shared.deps, event, &expansion).await {
             start.parts.insert(0, PromptPart::Text(recap));
         }
-        let last = self.shared.lanes.last_backend(&event.lane);
+        let (last, is_new) =
+            (self.shared.lanes.last_backend(&event.lane), start.native_id.is_none());
         let others = match anew || last.is_some_and(|last| last == name) {
             true => None,
-            false => {
-                let is_new = start.native_id.is_none();
-                OtherAgents::find(&self.shared.deps, event, &name, is_new, &expansion).await
-            }
+            false => OtherAgents::find(&self.shared.deps, event, &name, is_new, &expansion).await,
         };
         if let Some(others) = &others {
             start.parts.insert(0, PromptPart::Text(others.text.clone()));

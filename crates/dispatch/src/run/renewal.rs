@@ -20,9 +20,11 @@ use crate::recovery::restart::notice_target;
 use aetheel_model::event::{Event, EventKind, Lane};
 use aetheel_model::plain::with_causes;
 
-/// Returns the key of the event that continues a turn which a limit ended.
-fn key_after(turn: &str) -> String {
-    format!("{CONTINUATION}{turn}")
+/// Lets a new event continue a turn which a limit ended. The failure names the allowance.
+fn continue_later(answer: &mut TurnAnswer, turn: &str, failure: String) {
+    answer.continuation = Some(format!("{CONTINUATION}{turn}"));
+    answer.notices.retain(|notice| !notice.starts_with(QUOTA_IS_USED_UP));
+    answer.failure = Some(failure);
 }
 
 impl TurnRunner {
@@ -49,9 +51,7 @@ impl TurnRunner {
                 return true;
             }
             if may_continue(&self.shared) {
-                answer.continuation = Some(key_after(turn));
-                answer.notices.retain(|notice| !notice.starts_with(QUOTA_IS_USED_UP));
-                answer.failure = Some(text);
+                continue_later(answer, turn, text);
             }
             return false;
         }
@@ -62,10 +62,8 @@ impl TurnRunner {
             return true;
         }
         if is_resumable && may_continue(&self.shared) {
-            answer.continuation = Some(key_after(turn));
-            // The failure names the allowance.
-            answer.notices.retain(|notice| !notice.starts_with(QUOTA_IS_USED_UP));
-            answer.failure = Some(messages::continues(&answer.backend, &note, now));
+            let failure = messages::continues(&answer.backend, &note, now);
+            continue_later(answer, turn, failure);
         }
         false
     }

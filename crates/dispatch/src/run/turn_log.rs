@@ -168,23 +168,18 @@ impl TurnAnswer {
 }
 
 impl TurnRunner {
-    /// Records a turn that ended in this process.
-    pub(super) fn note_turn(&self, event: &Event, answer: &TurnAnswer) {
-        if let Some(line) = whole_line(&self.shared.deps, event, answer) {
-            audit_end(&line, false);
-            // The budgets read the saved lines when they begin to count.
-            self.shared.deps.workspace.turns().note(line.clone());
-            self.shared.budgets.finish(&line);
+    /// Records a turn that has ended. `earlier` says whether a previous process ended it, which may
+    /// have recorded it.
+    pub(super) fn note_turn(&self, event: &Event, answer: &TurnAnswer, earlier: bool) {
+        let Some(line) = whole_line(&self.shared.deps, event, answer) else { return };
+        audit_end(&line, earlier);
+        // The budgets read the saved lines when they begin to count.
+        let turns = self.shared.deps.workspace.turns();
+        match earlier {
+            true => turns.note_if_missing(line.clone()),
+            false => turns.note(line.clone()),
         }
-    }
-
-    /// Records a turn that ended in a previous process, unless that process recorded it.
-    pub(super) fn note_turn_of_earlier(&self, event: &Event, answer: &TurnAnswer) {
-        if let Some(line) = whole_line(&self.shared.deps, event, answer) {
-            audit_end(&line, true);
-            self.shared.deps.workspace.turns().note_if_missing(line.clone());
-            self.shared.budgets.finish(&line);
-        }
+        self.shared.budgets.finish(&line);
     }
 }
 
