@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::report::DoctorReport;
+use super::report::{fault, note, warning};
 use crate::commands::listing::{BackendListing, BackendRow};
 use crate::progress;
 use crate::startup::{LoadedBackends, MAX_REASONS_CHARS, survey, unknown};
@@ -15,13 +15,12 @@ use aetheel_settings::Config;
 const EXAMINE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Loads all components like the gateway, including their self-tests, and examines all agents.
-/// Returns the backends.
+/// Returns the findings and the backends.
 pub(super) async fn examine(
-    report: &mut DoctorReport,
     config: &Config,
     variables: &HashMap<String, String>,
     unplaced: &[(String, String)],
-) -> Vec<BackendRow> {
+) -> (Vec<Finding>, Vec<BackendRow>) {
     let looked = async {
         let loaded = LoadedBackends::load(config, variables).await?;
         let cgroups = loaded.custody.has_cgroups();
@@ -35,96 +34,89 @@ pub(super) async fn examine(
     let (cgroups, strangers, lanes, listing) = match looked {
         Ok(Ok(looked)) => looked,
         Ok(Err(faults)) => {
-            faults.into_iter().for_each(|fault| {
+            let of_backends = |fault| {
                 let fault = Finding { subject: "backends".to_owned(), ..fault };
-                report.add(fault.or_hint("nothing can run until this is fixed"));
-            });
-            return Vec::new();
+                fault.or_hint("nothing can run until this is fixed")
+            };
+            return (faults.into_iter().map(of_backends).collect(), Vec::new());
         }
         Err(_) => {
             let says = format!("not finished within {} s", EXAMINE_TIMEOUT.as_secs());
-            report.fault(
-                "backends",
-                says,
-                "an agent's version probe hangs, or the machine is busy; try again",
-            );
-            return Vec::new();
+            let hint = "an agent's version probe hangs, or the machine is busy; try again";
+            return (vec![fault("backends", says, hint)], Vec::new());
         }
     };
-    for stranger in strangers {
-        report.add(stranger.or_hint("remove it, or name it in AGENT_ENV"));
-    }
-    for fault in lanes {
-        report.add(fault.or_hint("change the entry"));
-    }
-    if cgroups {
-        report.ok("cgroups", "each run gets its own cgroup");
+    let strangers =
+        strangers.into_iter().map(|finding| finding.or_hint("remove it, or name it in AGENT_ENV"));
+    let lanes = lanes.into_iter().map(|finding| finding.or_hint("change the entry"));
+    let mut found: Vec<Finding> = strangers.chain(lanes).collect();
+    found.push(if cgroups {
+        Finding::ok("cgroups", "each run gets its own cgroup")
     } else {
         let hint = "under systemd, add `Delegate=cpu memory pids` to the unit; otherwise no action is needed";
         let says = "no own cgroup: leftover processes of agents are found by their parent process";
-        report.note("cgroups", says, hint);
-    }
-    report.ok(
+        note("cgroups", says, hint)
+    });
+    found.push(Finding::ok(
         "trust",
         match listing.trust {
             "any" => "any backend file may serve (BACKEND_TRUST)".to_owned(),
             level => format!("only {level} backend files serve (BACKEND_TRUST)"),
         },
-    );
-    for refused in &listing.refused {
-        report.add(Finding { level: FindingLevel::Warning, ..refused.clone() });
-    }
-    let unused: Vec<&BackendRow> =
-        listing.backends.iter().filter(|row| !add_backend(report, row)).collect();
-    unused_backends(report, &unused);
-    add_default_backend(report, &listing);
-    listing.backends
+    ));
+    let refused = listing.refused.iter().cloned();
+    found.extend(refused.map(|finding| Finding { level: FindingLevel::Warning, ..finding }));
+    found.extend(listing.backends.iter().flat_map(backend));
+    let unused: Vec<&BackendRow> = listing.backends.iter().filter(|row| !is_used(row)).collect();
+    found.extend(unused_backends(&unused));
+    found.extend(default_backend(&listing));
+    (found, listing.backends)
 }
 
-/// Adds the lines about a backend. Returns `false` if it is not in use and only counted.
-fn add_backend(report: &mut DoctorReport, row: &BackendRow) -> bool {
+/// Returns whether a backend gets lines of its own, because it is in use or its program is installed.
+fn is_used(row: &BackendRow) -> bool {
+    row.available || row.default || row.program_path.is_some() && row.name == row.component
+}
+
+/// Returns the lines about a backend. Backends that are not in use are only counted.
+fn backend(row: &BackendRow) -> Vec<Finding> {
     let about = format!("backend {}", row.name);
     let standing =
         row.standing.as_ref().map(|standing| format!(" and {standing}")).unwrap_or_default();
     let digest = row.digest.get(..12).unwrap_or(&row.digest);
     let component = format!("{} {} ({digest}) is valid{standing}", row.component, row.version);
-    if let Some(choice) = row.selection() {
-        report.ok(about.as_str(), format!("serves from {choice}"));
-    }
+    let selected = row.selection();
+    let selected =
+        selected.map(|choice| Finding::ok(about.as_str(), format!("serves from {choice}")));
     let agent = match (&row.program_path, &row.agent_version) {
         (Some(path), Some(version)) => format!("agent {version} at {}", path.display()),
         (Some(path), None) => format!("agent at {}", path.display()),
         (None, _) => "no agent of its own".to_owned(),
     };
-    if row.available {
-        report.ok(about.as_str(), format!("{component}; {agent} can work"));
-    } else if row.default {
-        report.fault(
+    let standing = is_used(row).then(|| match (row.available, row.default) {
+        (true, _) => Finding::ok(about.as_str(), format!("{component}; {agent} can work")),
+        (false, true) => fault(
             about.as_str(),
             format!("{component}, but it is the default backend and cannot work"),
             row.reasons.join("; "),
-        );
-    } else if row.program_path.is_some() && row.name == row.component {
-        let reasons = short_line(&row.reasons.join("; "), MAX_REASONS_CHARS);
-        report.ok(about.as_str(), format!("{component}; not in use here: {reasons}"));
-    } else {
-        return false;
-    }
+        ),
+        (false, false) => {
+            let reasons = short_line(&row.reasons.join("; "), MAX_REASONS_CHARS);
+            Finding::ok(about.as_str(), format!("{component}; not in use here: {reasons}"))
+        }
+    });
     // Warnings about unusable agents are left out.
-    for warning in row.warnings.iter().filter(|_| row.available) {
-        report.warning(
-            about.as_str(),
-            warning.to_string(),
-            "docs/backends.md describes the features of each backend",
-        );
-    }
-    true
+    let warnings = row.warnings.iter().filter(|_| row.available).map(|finding| {
+        let hint = "docs/backends.md describes the features of each backend";
+        warning(about.as_str(), finding.to_string(), hint)
+    });
+    selected.into_iter().chain(standing).chain(warnings).collect()
 }
 
-/// Adds the lines about the default backend, and the warnings about the files of backends.
-fn add_default_backend(report: &mut DoctorReport, listing: &BackendListing) {
-    match &listing.default {
-        Some(default) => report.ok(
+/// Returns the line about the default backend, and the warnings about the files of backends.
+fn default_backend(listing: &BackendListing) -> Vec<Finding> {
+    let default = match &listing.default {
+        Some(default) => Finding::ok(
             "default backend",
             listing
                 .detected
@@ -134,23 +126,23 @@ fn add_default_backend(report: &mut DoctorReport, listing: &BackendListing) {
         None => {
             let hint = "set AGENT_BACKEND to one of the backends above, or to `auto`";
             let undecided = listing.warnings.iter().find(|finding| finding.level.is_fault());
-            let fault = undecided
+            let says = undecided
                 .map_or("there is no default backend".to_owned(), |finding| finding.to_string());
-            report.fault("default backend", fault, hint);
+            fault("default backend", says, hint)
         }
-    }
-    for warning in listing.warnings.iter().filter(|finding| !finding.level.is_fault()) {
+    };
+    let warnings = listing.warnings.iter().filter(|finding| !finding.level.is_fault());
+    let warnings = warnings.map(|finding| {
         let hint = "docs/configuration.md describes the settings";
-        report.warning("backends", warning.to_string(), hint);
-    }
+        warning("backends", finding.to_string(), hint)
+    });
+    [default].into_iter().chain(warnings).collect()
 }
 
-/// Adds one line about all backends that nobody uses and whose agents cannot work here.
-fn unused_backends(report: &mut DoctorReport, unused: &[&BackendRow]) {
+/// Returns one line about all backends that nobody uses and whose agents cannot work here.
+fn unused_backends(unused: &[&BackendRow]) -> Option<Finding> {
     let (profiles, own): (Vec<&BackendRow>, Vec<&BackendRow>) =
         unused.iter().partition(|row| row.name != row.component);
     let own: Vec<&str> = own.iter().map(|row| row.name.as_str()).collect();
-    if let Some(says) = survey::unusable(&own, profiles.len()) {
-        report.ok("other backends", says);
-    }
+    survey::unusable(&own, profiles.len()).map(|says| Finding::ok("other backends", says))
 }

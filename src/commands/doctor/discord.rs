@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::report::DoctorReport;
+use super::report::{fault, warning};
 use crate::startup::survey;
 use aetheel_discord::{BotProfile, ChannelCheck, Checkup};
 use aetheel_model::event::Lane;
 use aetheel_model::finding::Finding;
-use aetheel_model::id::ChannelId;
+use aetheel_model::id::{ChannelId, GuildId};
 use aetheel_model::redact::Redactor;
 use aetheel_runtime::ordinary::read_ordinary;
 use aetheel_settings::Config;
@@ -31,76 +31,83 @@ const MAX_NAMED_SERVERS: usize = 5;
 const MIN_LOGINS: u64 = 100;
 
 /// Runs all checks, and reports if Discord does not answer in time.
-pub(super) async fn examine(report: &mut DoctorReport, config: &Config, redactor: &Redactor) {
+pub(super) async fn examine(config: &Config, redactor: &Redactor) -> Vec<Finding> {
+    let mut found = Vec::new();
     let looked =
-        tokio::time::timeout(CHECK_TIMEOUT, examine_online(report, config, redactor)).await;
+        tokio::time::timeout(CHECK_TIMEOUT, examine_online(&mut found, config, redactor)).await;
     if looked.is_err() {
         let says = format!("not finished within {} s", CHECK_TIMEOUT.as_secs());
-        report.fault("discord", says, "discord is slow or hard to reach; try again");
+        found.push(fault("discord", says, "discord is slow or hard to reach; try again"));
     }
+    found
 }
 
-async fn examine_online(report: &mut DoctorReport, config: &Config, redactor: &Redactor) {
+/// Adds what was found as soon as it is known, because the time limit may end the checks.
+async fn examine_online(found: &mut Vec<Finding>, config: &Config, redactor: &Redactor) {
     // Errors of the token itself are already reported.
     let Ok(options) = crate::startup::discord_options(config, redactor.clone()) else { return };
     let Ok(mut checkup) = Checkup::new(&options) else { return };
     let known = checkup.bot(&options).await;
-    match checkup.clock_ahead() {
-        Some(ahead) if ahead.abs() > MAX_CLOCK_SKEW_SECS => {
-            let says = format!(
-                "{} s {} discord's",
-                ahead.abs(),
-                if ahead > 0 { "ahead of" } else { "behind" }
-            );
-            report.warning(
-                "clock",
-                says,
-                "webhooks and cron jobs need the right time: switch time synchronisation on (`timedatectl set-ntp true`)",
-            );
-        }
-        Some(ahead) => report.ok("clock", format!("within {} s of discord's", ahead.abs().max(1))),
-        None => report.warning(
-            "clock",
-            "could not be compared with discord's",
-            "see the line about discord",
-        ),
-    }
-    let bot = match known {
-        Ok(known) => {
-            report.ok("discord", format!("the token belongs to {} ({})", known.name, known.id));
-            report.add(intent(config, &known));
-            report.add(servers(&known));
-            let (left, all) = known.logins;
-            let says = format!("{left} of {all} remain today");
-            if left < MIN_LOGINS {
-                report.warning(
-                    "discord logins",
-                    says,
-                    "discord resets the token of a bot that uses them up: look for a restart loop",
-                );
-            } else {
-                report.ok("discord logins", says);
-            }
-            shards(report, config.discord.shards, known.shards);
-            listed_servers(report, config, &known);
-            known.id
-        }
-        Err(error) => return report.add(error.finding("discord")),
+    found.push(clock(checkup.clock_ahead()));
+    let known = match known {
+        Ok(known) => known,
+        Err(error) => return found.push(error.finding("discord")),
     };
-    people(report, config, &checkup).await;
+    found.extend([
+        Finding::ok("discord", format!("the token belongs to {} ({})", known.name, known.id)),
+        intent(config, &known),
+        servers(&known),
+        logins(&known),
+        shards(config.discord.shards, known.shards),
+    ]);
+    found.extend(listed_servers(config, &known));
+    people(found, config, &checkup).await;
     let channels = channels(config);
     if channels.is_empty() {
-        report.ok(
-            "discord channels",
-            "no setting names a channel, and no channel has a conversation yet",
-        );
+        let says = "no setting names a channel, and no channel has a conversation yet";
+        found.push(Finding::ok("discord channels", says));
     }
     for (channel, why) in channels.iter().take(MAX_CHANNELS) {
-        report_channel(report, *channel, why, checkup.channel(*channel, bot).await);
+        let place = checkup.channel(*channel, known.id).await;
+        found.extend(permissions(*channel, why, place));
     }
     if channels.len() > MAX_CHANNELS {
-        report
-            .ok("discord channels", format!("not checked: {} more", channels.len() - MAX_CHANNELS));
+        let says = format!("not checked: {} more", channels.len() - MAX_CHANNELS);
+        found.push(Finding::ok("discord channels", says));
+    }
+}
+
+/// Checks that this machine and Discord agree about the time.
+fn clock(ahead: Option<i64>) -> Finding {
+    match ahead {
+        Some(ahead) if ahead.abs() > MAX_CLOCK_SKEW_SECS => {
+            let side = if ahead > 0 { "ahead of" } else { "behind" };
+            warning(
+                "clock",
+                format!("{} s {side} discord's", ahead.abs()),
+                "webhooks and cron jobs need the right time: switch time synchronisation on (`timedatectl set-ntp true`)",
+            )
+        }
+        Some(ahead) => {
+            Finding::ok("clock", format!("within {} s of discord's", ahead.abs().max(1)))
+        }
+        None => {
+            warning("clock", "could not be compared with discord's", "see the line about discord")
+        }
+    }
+}
+
+/// Checks that the bot can connect often enough today.
+fn logins(known: &BotProfile) -> Finding {
+    let (left, all) = known.logins;
+    let says = format!("{left} of {all} remain today");
+    match left < MIN_LOGINS {
+        true => warning(
+            "discord logins",
+            says,
+            "discord resets the token of a bot that uses them up: look for a restart loop",
+        ),
+        false => Finding::ok("discord logins", says),
     }
 }
 
@@ -141,17 +148,16 @@ fn servers(known: &BotProfile) -> Finding {
 }
 
 /// Warns about servers in `ALLOWED_GUILDS` that the bot is not in.
-fn listed_servers(report: &mut DoctorReport, config: &Config, known: &BotProfile) {
-    for id in &config.discord.allowed.guilds {
-        if !known.servers.iter().any(|(server, _)| server == id) {
-            let says = format!("the bot is not in the server {id}");
-            report.warning("ALLOWED_GUILDS", says, "invite the bot there, or correct the id");
-        }
-    }
+fn listed_servers(config: &Config, known: &BotProfile) -> impl Iterator<Item = Finding> {
+    let is_missing = |id: &&GuildId| !known.servers.iter().any(|(server, _)| server == *id);
+    config.discord.allowed.guilds.iter().filter(is_missing).map(|id| {
+        let says = format!("the bot is not in the server {id}");
+        warning("ALLOWED_GUILDS", says, "invite the bot there, or correct the id")
+    })
 }
 
 /// Looks up the names of the listed people, to find mistyped ids.
-async fn people(report: &mut DoctorReport, config: &Config, checkup: &Checkup) {
+async fn people(found: &mut Vec<Finding>, config: &Config, checkup: &Checkup) {
     let lists =
         [("ALLOWED_USERS", &config.discord.allowed.users), ("OWNERS", &config.discord.owners)];
     for (name, ids) in lists {
@@ -159,50 +165,50 @@ async fn people(report: &mut DoctorReport, config: &Config, checkup: &Checkup) {
         for id in ids.iter().take(MAX_PEOPLE) {
             match checkup.user(*id).await {
                 Ok(Some(user)) => known.push(format!("{user} ({id})")),
-                Ok(None) => report.warning(
+                Ok(None) => found.push(warning(
                     name,
                     format!("Discord knows no user with the id {id}"),
                     "correct it: switch on Discord's developer mode, right-click the person, Copy ID",
-                ),
+                )),
                 Err(error) => {
-                    report.warning(name, format!("{id} was not looked up: {error}"), "try again");
+                    let says = format!("{id} was not looked up: {error}");
+                    found.push(warning(name, says, "try again"));
                 }
             }
         }
         if !known.is_empty() {
-            report.ok(name, known.join(", "));
+            found.push(Finding::ok(name, known.join(", ")));
         }
     }
 }
 
-fn report_channel(report: &mut DoctorReport, channel: ChannelId, why: &str, place: ChannelCheck) {
+/// Checks what the bot may do in a channel.
+fn permissions(channel: ChannelId, why: &str, place: ChannelCheck) -> Vec<Finding> {
     let about = format!("channel {channel}");
     let hint = "change the bot's role, or its permissions in the channel";
     match place {
         ChannelCheck::Found { name, missing } => {
-            let says =
+            let lacks =
                 |what: &[&str]| format!("#{name} ({why}): the bot lacks {}", what.join(", "));
-            if !missing.needed.is_empty() {
-                report.fault(
-                    about.as_str(),
-                    says(&missing.needed),
-                    format!("it cannot answer there; {hint}"),
-                );
+            let needed = (!missing.needed.is_empty()).then(|| {
+                let hint = format!("it cannot answer there; {hint}");
+                fault(about.as_str(), lacks(&missing.needed), hint)
+            });
+            let wanted = (!missing.wanted.is_empty())
+                .then(|| warning(about.as_str(), lacks(&missing.wanted), hint));
+            let found: Vec<Finding> = needed.into_iter().chain(wanted).collect();
+            if !found.is_empty() {
+                return found;
             }
-            if !missing.wanted.is_empty() {
-                report.warning(about.as_str(), says(&missing.wanted), hint);
-            }
-            if missing.needed.is_empty() && missing.wanted.is_empty() {
-                report.ok(about, format!("#{name} ({why}): the bot may do what it needs"));
-            }
+            vec![Finding::ok(about, format!("#{name} ({why}): the bot may do what it needs"))]
         }
-        ChannelCheck::Inaccessible => report.fault(
+        ChannelCheck::Inaccessible => vec![fault(
             about,
             format!("it does not exist, or the bot cannot see it ({why})"),
             "invite the bot, give it View Channel, or remove the channel from the setting",
-        ),
+        )],
         ChannelCheck::Unknown(error) => {
-            report.warning(about, format!("not checked ({why}): {error}"), "try again")
+            vec![warning(about, format!("not checked ({why}): {error}"), "try again")]
         }
     }
 }
@@ -240,16 +246,16 @@ fn channels_in(text: &str) -> Vec<ChannelId> {
 }
 
 /// Compares the number of shards in the settings with Discord's recommendation.
-fn shards(report: &mut DoctorReport, set: Option<u32>, recommended: u32) {
+fn shards(set: Option<u32>, recommended: u32) -> Finding {
     let says = format!("discord recommends {recommended}");
     match set {
-        Some(set) if set < recommended => report.warning(
+        Some(set) if set < recommended => warning(
             "discord shards",
             format!("{says}, and `SHARDS` says {set}"),
             "unset `SHARDS`: discord refuses a shard with more than 2,500 servers",
         ),
-        Some(set) => report.ok("discord shards", format!("{says}; `SHARDS` says {set}")),
-        None => report.ok("discord shards", says),
+        Some(set) => Finding::ok("discord shards", format!("{says}; `SHARDS` says {set}")),
+        None => Finding::ok("discord shards", says),
     }
 }
 

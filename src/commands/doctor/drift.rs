@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::report::DoctorReport;
+use super::report::warning;
 use crate::commands::listing::BackendRow;
+use aetheel_model::finding::Finding;
 use aetheel_model::plain::{counted, with_causes};
 use aetheel_settings::Config;
 use aetheel_store::workspace::{Drift, StateFile};
@@ -14,15 +15,12 @@ const HINT: &str = "docs/drift.md describes what to do; remove a line from state
 
 /// Reports the drift of each backend, newest first. It is a warning if the versions of the agent
 /// and the component have not changed since.
-pub(super) fn examine(report: &mut DoctorReport, config: &Config, backends: &[BackendRow]) {
+pub(super) fn examine(config: &Config, backends: &[BackendRow]) -> Vec<Finding> {
     let met = match StateFile::<Drift>::read_folder(&config.config_dir) {
         Ok(met) => met,
         Err(error) => {
-            return report.warning(
-                "drift",
-                with_causes(&error),
-                "make state/drift.md readable, or remove it",
-            );
+            let hint = "make state/drift.md readable, or remove it";
+            return vec![warning("drift", with_causes(&error), hint)];
         }
     };
     let mut by_backend: BTreeMap<String, Vec<Drift>> = BTreeMap::new();
@@ -30,9 +28,10 @@ pub(super) fn examine(report: &mut DoctorReport, config: &Config, backends: &[Ba
         by_backend.entry(drift.key.backend.clone()).or_default().push(drift);
     }
     if by_backend.is_empty() {
-        return report.ok("drift", "no agent printed anything that its backend does not know");
+        let says = "no agent printed anything that its backend does not know";
+        return vec![Finding::ok("drift", says)];
     }
-    for (name, mut met) in by_backend {
+    let of_backend = |(name, mut met): (String, Vec<Drift>)| {
         met.sort_by(|a, b| b.last.cmp(&a.last).then_with(|| a.key.cmp(&b.key)));
         let present = backends.iter().find(|row| row.name == name);
         let is_present = |drift: &Drift| {
@@ -42,12 +41,12 @@ pub(super) fn examine(report: &mut DoctorReport, config: &Config, backends: &[Ba
             })
         };
         let (about, says) = (format!("drift of {name}"), summarize(&met));
-        if met.iter().any(is_present) {
-            report.warning(about, says, HINT);
-        } else {
-            report.ok(about, format!("with earlier versions: {says}"));
+        match met.iter().any(is_present) {
+            true => warning(about, says, HINT),
+            false => Finding::ok(about, format!("with earlier versions: {says}")),
         }
-    }
+    };
+    by_backend.into_iter().map(of_backend).collect()
 }
 
 fn summarize(met: &[Drift]) -> String {

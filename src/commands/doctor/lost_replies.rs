@@ -2,21 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use super::report::DoctorReport;
+use super::report::warning;
+use aetheel_model::finding::Finding;
 use aetheel_model::plain::with_causes;
 use aetheel_settings::Config;
 use aetheel_store::workspace::{LostTurn, StateFile};
 
-/// Adds a warning for each backend with lost replies.
-pub(super) fn examine(report: &mut DoctorReport, config: &Config) {
+/// Returns a warning for each backend with lost replies.
+pub(super) fn examine(config: &Config) -> Vec<Finding> {
     let turns = match StateFile::<LostTurn>::read_folder(&config.config_dir) {
         Ok(turns) => turns,
         Err(error) => {
-            return report.warning(
-                "lost replies",
-                with_causes(&error),
-                "make state/lost.md readable, or remove it",
-            );
+            let hint = "make state/lost.md readable, or remove it";
+            return vec![warning("lost replies", with_causes(&error), hint)];
         }
     };
     let open: BTreeSet<&str> = turns
@@ -25,14 +23,15 @@ pub(super) fn examine(report: &mut DoctorReport, config: &Config) {
         .map(|turn| turn.backend.as_str())
         .collect();
     if open.is_empty() {
-        return report.ok("lost replies", "no lost replies");
+        return vec![Finding::ok("lost replies", "no lost replies")];
     }
-    for backend in open {
+    let lost = |backend| {
         let (lost, readable) = LostTurn::count(&turns, backend);
         let says = format!(
             "{lost} could not be read by any backend so far, {readable} can be read and are not delivered yet"
         );
         let hint = "install a newer backend, then run `aetheel recover`; see docs/recovery.md";
-        report.warning(format!("lost replies of {backend}"), says, hint);
-    }
+        warning(format!("lost replies of {backend}"), says, hint)
+    };
+    open.into_iter().map(lost).collect()
 }

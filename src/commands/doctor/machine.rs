@@ -7,10 +7,11 @@ use std::path::Path;
 
 use rustix::process::{Resource, geteuid, getrlimit};
 
-use super::report::DoctorReport;
+use super::report::{fault, warning};
 use crate::startup::running::gateway_of;
 use crate::startup::surroundings::nearest;
 use crate::startup::{confinement, shipped};
+use aetheel_model::finding::Finding;
 use aetheel_process::holder::{PROGRAM, program_beside};
 use aetheel_settings::{Config, HolderMode};
 use aetheel_wasm::cache_fault;
@@ -28,84 +29,84 @@ const MAX_COUNTED_FILES: usize = 200_000;
 
 /// Runs all checks that need neither the network nor the agents.
 pub(super) fn examine(
-    report: &mut DoctorReport,
     config: &Config,
     variables: &HashMap<String, String>,
     env_file: Option<&Path>,
-) {
-    user(report, variables.get("HOME").map(String::as_str), geteuid().is_root());
-    folders(report, config);
-    sandbox(report, config);
-    secrets(report, config, env_file);
-    limits(report);
-    disk_space(report, config);
-    running_gateway(report, config);
+) -> Vec<Finding> {
+    [
+        user(variables.get("HOME").map(String::as_str), geteuid().is_root()).to_vec(),
+        folders(config).to_vec(),
+        sandbox(config),
+        secrets(config, env_file),
+        limits(),
+        disk_space(config),
+        vec![running_gateway(config)],
+    ]
+    .concat()
 }
 
-fn user(report: &mut DoctorReport, home: Option<&str>, root: bool) {
-    if root {
-        let hint = "run the gateway as a separate user; some agents refuse to work as root";
-        report.warning("user", "root: agents may do everything on this machine", hint);
-    } else {
-        report.ok("user", "not root");
-    }
-    match home {
-        None | Some("") => report.warning(
+fn user(home: Option<&str>, root: bool) -> [Finding; 2] {
+    let user = match root {
+        true => warning(
+            "user",
+            "root: agents may do everything on this machine",
+            "run the gateway as a separate user; some agents refuse to work as root",
+        ),
+        false => Finding::ok("user", "not root"),
+    };
+    let home = match home {
+        None | Some("") => warning(
             "home",
             "HOME is not set",
             "agents look for their sign-in there; set it to the user's folder",
         ),
-        Some(home) if Path::new(home).starts_with("/tmp") => {
-            report.warning(
-                "home",
-                format!("{home} is below /tmp"),
-                "files of agents there are lost at a restart, and some agents refuse to work; use a permanent folder",
-            );
-        }
-        Some(home) if !Path::new(home).is_dir() => {
-            report.warning(
-                "home",
-                format!("{home} is not a folder"),
-                "agents look for their sign-in there; create it, or set HOME",
-            );
-        }
-        Some(home) => report.ok("home", home),
-    }
+        Some(home) if Path::new(home).starts_with("/tmp") => warning(
+            "home",
+            format!("{home} is below /tmp"),
+            "files of agents there are lost at a restart, and some agents refuse to work; use a permanent folder",
+        ),
+        Some(home) if !Path::new(home).is_dir() => warning(
+            "home",
+            format!("{home} is not a folder"),
+            "agents look for their sign-in there; create it, or set HOME",
+        ),
+        Some(home) => Finding::ok("home", home),
+    };
+    [user, home]
 }
 
-fn sandbox(report: &mut DoctorReport, config: &Config) {
+fn sandbox(config: &Config) -> Vec<Finding> {
+    let with_hint = |findings: Vec<Finding>, hint| {
+        findings.into_iter().map(move |finding| finding.or_hint(hint))
+    };
     match confinement::probe_sandbox(config) {
-        Err(faults) => faults.into_iter().for_each(|fault| {
-            report.add(fault.or_hint("docs/sandbox.md describes how agents are confined"));
-        }),
+        Err(faults) => {
+            with_hint(faults, "docs/sandbox.md describes how agents are confined").collect()
+        }
         Ok(sandbox) => {
             let missing = confinement::warnings(config, &sandbox);
-            if sandbox.is_on() {
-                report.ok("sandbox", sandbox.describe());
-            }
-            for finding in missing {
-                let hint = "SECURITY.md describes the protection with and without it";
-                report.add(finding.or_hint(hint));
-            }
+            let on = sandbox.is_on().then(|| Finding::ok("sandbox", sandbox.describe()));
+            let hint = "SECURITY.md describes the protection with and without it";
+            on.into_iter().chain(with_hint(missing, hint)).collect()
         }
     }
 }
 
 /// Reports which program keeps agents while the gateway restarts.
-pub(super) async fn holder(report: &mut DoctorReport, config: &Config) {
+pub(super) async fn holder(config: &Config) -> Option<Finding> {
     if config.agent_holder == HolderMode::Off {
-        return;
+        return None;
     }
     let program = match std::env::current_exe() {
         Ok(gateway) => program_beside(&gateway).await.map_err(|error| error.to_string()),
         Err(error) => Err(format!("the folder of this program is unknown: {error}")),
     };
-    match program {
-        Ok(program) => report.ok(
+    Some(match program {
+        Ok(program) => Finding::ok(
             "holder",
             format!("{} keeps agents while the gateway restarts", program.display()),
         ),
-        Err(error) => report.warning(
+        Err(error) => warning(
             "holder",
             error,
             format!(
@@ -113,27 +114,24 @@ pub(super) async fn holder(report: &mut DoctorReport, config: &Config) {
                 env!("CARGO_PKG_VERSION")
             ),
         ),
-    }
+    })
 }
 
-fn folders(report: &mut DoctorReport, config: &Config) {
-    match cache_fault(&config.cache_dir) {
-        Some(fault) => report.fault(
+fn folders(config: &Config) -> [Finding; 2] {
+    let compiled = match cache_fault(&config.cache_dir) {
+        Some(says) => fault(
             "compiled code",
-            fault,
+            says,
             "code in this folder runs without checks: only the gateway's user may have access to it",
         ),
-        None => report.ok(
+        None => Finding::ok(
             "compiled code",
             format!("only the gateway's user can write to {}", config.cache_dir.display()),
         ),
-    }
+    };
     let backends = shipped::serving_folder(config);
-    if let Some(fault) = shipped::missing(config) {
-        return report.add(fault);
-    }
-    match fs::read_dir(&backends) {
-        Ok(_) if backends != config.backends_dir => report.ok(
+    let in_folder = || match fs::read_dir(&backends) {
+        Ok(_) if backends != config.backends_dir => Finding::ok(
             "BACKENDS_DIR",
             format!(
                 "the first start creates {} and copies the backends of {} into it",
@@ -141,109 +139,99 @@ fn folders(report: &mut DoctorReport, config: &Config) {
                 backends.display()
             ),
         ),
-        Ok(_) => report.ok("BACKENDS_DIR", format!("{} can be read", backends.display())),
+        Ok(_) => Finding::ok("BACKENDS_DIR", format!("{} can be read", backends.display())),
         Err(error) => {
-            report.fault(
-                "BACKENDS_DIR",
-                format!("{}: {error}", backends.display()),
-                shipped::HOW_TO_GET,
-            );
+            let says = format!("{}: {error}", backends.display());
+            fault("BACKENDS_DIR", says, shipped::HOW_TO_GET)
         }
-    }
+    };
+    [compiled, shipped::missing(config).unwrap_or_else(in_folder)]
 }
 
-fn secrets(report: &mut DoctorReport, config: &Config, env_file: Option<&Path>) {
+fn secrets(config: &Config, env_file: Option<&Path>) -> Vec<Finding> {
     let state = config.config_dir.join("state");
     let files = [
         ("env file", env_file.map(Path::to_owned), 0o077),
         ("state", Some(state).filter(|state| state.exists()), 0o007),
     ];
-    for (name, path, others) in files {
-        let Some(path) = path else { continue };
-        match fs::metadata(&path).map(|metadata| metadata.permissions().mode() & 0o777) {
+    let found = files.into_iter().filter_map(|(name, path, others)| {
+        let path = path?;
+        Some(match fs::metadata(&path).map(|metadata| metadata.permissions().mode() & 0o777) {
             Ok(mode) if mode & others != 0 => {
                 let hint = format!(
                     "chmod {} {}",
                     if path.is_dir() { "700" } else { "600" },
                     path.display()
                 );
-                report.warning(
-                    name,
-                    format!("{} can be read by others (mode {mode:03o})", path.display()),
-                    hint,
-                );
+                let says = format!("{} can be read by others (mode {mode:03o})", path.display());
+                warning(name, says, hint)
             }
-            Ok(mode) => report.ok(name, format!("{} is private (mode {mode:03o})", path.display())),
-            Err(error) => report.warning(
-                name,
-                format!("{}: {error}", path.display()),
-                "check its permissions",
-            ),
-        }
-    }
+            Ok(mode) => {
+                Finding::ok(name, format!("{} is private (mode {mode:03o})", path.display()))
+            }
+            Err(error) => {
+                warning(name, format!("{}: {error}", path.display()), "check its permissions")
+            }
+        })
+    });
+    found.collect()
 }
 
-fn limits(report: &mut DoctorReport) {
-    match getrlimit(Resource::Nofile).current {
-        Some(files) if files < FILES => {
-            report.warning(
-                "open files",
-                format!("at most {files}"),
-                format!("raise it to {FILES} or more: `ulimit -n`, or LimitNOFILE= of its unit"),
-            );
-        }
-        files => report.ok(
+fn limits() -> Vec<Finding> {
+    let files = match getrlimit(Resource::Nofile).current {
+        Some(files) if files < FILES => warning(
+            "open files",
+            format!("at most {files}"),
+            format!("raise it to {FILES} or more: `ulimit -n`, or LimitNOFILE= of its unit"),
+        ),
+        files => Finding::ok(
             "open files",
             files.map_or_else(|| "no limit".to_owned(), |files| format!("at most {files}")),
         ),
-    }
+    };
     let inotify = |name: &str| {
         fs::read_to_string(format!("/proc/sys/fs/inotify/{name}")).ok()?.trim().parse::<u64>().ok()
     };
-    for (name, least) in [("max_user_watches", MIN_WATCHES), ("max_user_instances", MIN_WATCHERS)] {
-        match inotify(name) {
-            Some(most) if most < least => {
-                let hint = format!(
-                    "sysctl fs.inotify.{name}={least}; without it changed backends are found only every 30 s"
-                );
-                report.warning("inotify", format!("{name} is {most}"), hint);
-            }
-            Some(most) => report.ok("inotify", format!("{name} is {most}")),
-            None => report.warning(
-                "inotify",
-                format!("{name} is unknown"),
-                "changed backends are found every 30 s in any case",
-            ),
+    let watches = [("max_user_watches", MIN_WATCHES), ("max_user_instances", MIN_WATCHERS)];
+    let watches = watches.map(|(name, least)| match inotify(name) {
+        Some(most) if most < least => {
+            let hint = format!(
+                "sysctl fs.inotify.{name}={least}; without it changed backends are found only every 30 s"
+            );
+            warning("inotify", format!("{name} is {most}"), hint)
         }
-    }
+        Some(most) => Finding::ok("inotify", format!("{name} is {most}")),
+        None => warning(
+            "inotify",
+            format!("{name} is unknown"),
+            "changed backends are found every 30 s in any case",
+        ),
+    });
+    [files].into_iter().chain(watches).collect()
 }
 
-fn disk_space(report: &mut DoctorReport, config: &Config) {
-    for (name, folder) in
-        [("CONFIG_DIR", &config.config_dir), ("RECORDINGS_DIR", &config.recordings_dir)]
-    {
+fn disk_space(config: &Config) -> Vec<Finding> {
+    let folders = [("CONFIG_DIR", &config.config_dir), ("RECORDINGS_DIR", &config.recordings_dir)];
+    let disks = folders.into_iter().filter_map(|(name, folder)| {
         let about = format!("disk of {name}");
-        match nearest(folder).map(|there| rustix::fs::statvfs(&there)) {
-            Some(Ok(disk)) => {
+        Some(match rustix::fs::statvfs(&nearest(folder)?) {
+            Ok(disk) => {
                 let (free, all) = (
                     disk.f_bavail.saturating_mul(disk.f_frsize),
                     disk.f_blocks.saturating_mul(disk.f_frsize),
                 );
                 let says = format!("{} MiB of {} MiB are free", free >> 20, all >> 20);
                 if free < MIN_FREE_BYTES {
-                    report.fault(about, says, "free some space: messages cannot be saved");
+                    fault(about, says, "free some space: messages cannot be saved")
                 } else if free / 100 < all / 10_000 * MIN_FREE_PERCENT {
-                    report.warning(about, says, "free some space, or lower RECORDINGS_MAX_MIB");
+                    warning(about, says, "free some space, or lower RECORDINGS_MAX_MIB")
                 } else {
-                    report.ok(about, says);
+                    Finding::ok(about, says)
                 }
             }
-            Some(Err(error)) => {
-                report.warning(about, format!("unknown: {error}"), "check the folder")
-            }
-            None => {}
-        }
-    }
+            Err(error) => warning(about, format!("unknown: {error}"), "check the folder"),
+        })
+    });
     let (bytes, whole) = size_of(&config.recordings_dir);
     let says = format!(
         "{}{} MiB; at most {} MiB",
@@ -251,21 +239,21 @@ fn disk_space(report: &mut DoctorReport, config: &Config) {
         bytes >> 20,
         config.recordings_max_bytes >> 20
     );
-    if bytes > config.recordings_max_bytes.saturating_mul(2) {
-        report.warning(
+    let recordings = match bytes > config.recordings_max_bytes.saturating_mul(2) {
+        true => warning(
             "recordings",
             says,
             "the gateway removes the oldest while it runs; check that it may delete them",
-        );
-    } else {
-        report.ok("recordings", says);
-    }
+        ),
+        false => Finding::ok("recordings", says),
+    };
+    disks.chain([recordings]).collect()
 }
 
-fn running_gateway(report: &mut DoctorReport, config: &Config) {
+fn running_gateway(config: &Config) -> Finding {
     match gateway_of(config) {
-        Some(pid) => report.ok("gateway", format!("process {pid} serves this CONFIG_DIR now")),
-        None => report.ok("gateway", "none serves this CONFIG_DIR now"),
+        Some(pid) => Finding::ok("gateway", format!("process {pid} serves this CONFIG_DIR now")),
+        None => Finding::ok("gateway", "none serves this CONFIG_DIR now"),
     }
 }
 
@@ -292,23 +280,19 @@ mod tests {
     use super::*;
     use aetheel_model::finding::FindingLevel;
 
-    fn levels(report: &DoctorReport) -> Vec<(&str, FindingLevel)> {
-        report.lines.iter().map(|line| (line.subject.as_str(), line.level)).collect()
+    fn levels(findings: &[Finding]) -> Vec<(&str, FindingLevel)> {
+        findings.iter().map(|line| (line.subject.as_str(), line.level)).collect()
     }
 
     #[test]
     fn root_and_a_temporary_home_are_warned_about() {
-        let mut report = DoctorReport::default();
-        user(&mut report, Some("/tmp/x"), true);
         assert_eq!(
-            levels(&report),
+            levels(&user(Some("/tmp/x"), true)),
             [("user", FindingLevel::Warning), ("home", FindingLevel::Warning)]
         );
         for home in [None, Some(""), Some("/nonexistent")] {
-            let mut report = DoctorReport::default();
-            user(&mut report, home, false);
             assert_eq!(
-                levels(&report),
+                levels(&user(home, false)),
                 [("user", FindingLevel::Ok), ("home", FindingLevel::Warning)],
                 "{home:?}"
             );
@@ -330,9 +314,7 @@ mod tests {
             (0o600, FindingLevel::Ok),
         ] {
             fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
-            let mut report = DoctorReport::default();
-            secrets(&mut report, &config, Some(&file));
-            assert_eq!(levels(&report), [("env file", level)], "{mode:o}");
+            assert_eq!(levels(&secrets(&config, Some(&file))), [("env file", level)], "{mode:o}");
         }
     }
 

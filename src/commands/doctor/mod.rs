@@ -15,7 +15,7 @@ mod report;
 
 use clap::Args;
 
-use self::report::DoctorReport;
+use self::report::{DoctorReport, fault, warning};
 use super::context::{block_on_command, start_log_with, with_settings};
 use crate::cli::Common;
 use crate::startup::settings::OperatorSettings;
@@ -51,31 +51,29 @@ async fn examine(settings: OperatorSettings, args: &DoctorArgs) -> Result<u8, u8
     let OperatorSettings { config, variables, redactor, .. } = &settings;
     start_log_with(LogFormat::Human, "off", redactor)?;
     let mut report = DoctorReport::default();
-    self::settings(&mut report, &settings);
+    report.add(self::settings(&settings));
     if settings.is_unreadable {
         return Ok(print(&report, args.json, redactor));
     }
-    machine::examine(&mut report, config, variables, settings.env_file.as_deref());
-    machine::holder(&mut report, config).await;
-    let found = surroundings::examine(config, variables, redactor, Purpose::Check);
-    found.into_iter().for_each(|finding| report.add(finding));
-    for finding in survey::files(config, &settings.webhook_secrets) {
+    report.add(machine::examine(config, variables, settings.env_file.as_deref()));
+    report.add(machine::holder(config).await);
+    report.add(surroundings::examine(config, variables, redactor, Purpose::Check));
+    report.add(survey::files(config, &settings.webhook_secrets).into_iter().map(|finding| {
         let hint = "correct the line; until then, that entry is ignored";
-        report.add(Finding { level: FindingLevel::Warning, ..finding }.or_hint(hint));
-    }
-    survey::limits(config).into_iter().for_each(|finding| report.add(finding));
-    survey::without_channel(config).into_iter().for_each(|finding| report.add(finding));
-    let backends =
-        agents::examine(&mut report, config, variables, &settings.unknown_variables()).await;
-    drift::examine(&mut report, config, &backends);
-    lost_replies::examine(&mut report, config);
+        Finding { level: FindingLevel::Warning, ..finding }.or_hint(hint)
+    }));
+    report.add(survey::limits(config));
+    report.add(survey::without_channel(config));
+    let (found, backends) = agents::examine(config, variables, &settings.unknown_variables()).await;
+    report.add(found);
+    report.add(drift::examine(config, &backends));
+    report.add(lost_replies::examine(config));
     #[cfg(feature = "cluster")]
-    cluster::examine(&mut report, config, args.offline).await;
-    if args.offline {
-        report.ok("discord", "not asked: --offline");
-    } else {
-        discord::examine(&mut report, config, redactor).await;
-    }
+    report.add(cluster::examine(config, args.offline).await);
+    report.add(match args.offline {
+        true => vec![Finding::ok("discord", "not asked: --offline")],
+        false => discord::examine(config, redactor).await,
+    });
     Ok(print(&report, args.json, redactor))
 }
 
@@ -88,33 +86,28 @@ fn print(report: &DoctorReport, json: bool, redactor: &Redactor) -> u8 {
     report.code()
 }
 
-/// Reports faults and warnings of the settings, and other users who can read them.
-fn settings(report: &mut DoctorReport, settings: &OperatorSettings) {
-    for fault in &settings.faults {
-        report.fault(
-            "settings",
-            fault.to_string(),
-            "the checks below use the default values of these settings; docs/configuration.md describes every setting",
-        );
-    }
-    for warning in &settings.warnings {
-        report
-            .add(warning.clone().or_hint("docs/configuration.md describes how env files are read"));
-    }
+/// Returns faults and warnings of the settings, and other users who can read them.
+fn settings(settings: &OperatorSettings) -> Vec<Finding> {
+    let faults = settings.faults.iter().map(|found| {
+        let hint = "the checks below use the default values of these settings; docs/configuration.md describes every setting";
+        fault("settings", found.to_string(), hint)
+    });
+    let hint = "docs/configuration.md describes how env files are read";
+    let warnings = settings.warnings.iter().map(|warning| warning.clone().or_hint(hint));
+    let mut found: Vec<Finding> = faults.chain(warnings).collect();
+    let is_readable = found.is_empty();
     let folder = &settings.folder;
     let says = format!("{}: {}", folder.path.display(), folder.reason);
-    match folder.hint() {
-        None => report.ok("configuration", says),
-        Some(hint) => report.warning("configuration", says, hint),
-    }
-    if settings.faults.is_empty() && settings.warnings.is_empty() {
-        report.ok("settings", "every value can be read");
-    }
+    found.push(match folder.hint() {
+        None => Finding::ok("configuration", says),
+        Some(hint) => warning("configuration", says, hint),
+    });
+    found.extend(is_readable.then(|| Finding::ok("settings", "every value can be read")));
     let confined =
         confinement::probe_sandbox(&settings.config).is_ok_and(|sandbox| sandbox.is_on());
     let exposed = exposure::warnings(&settings.secret_files, confined);
-    if exposed.is_empty() {
-        report.ok("secrets", "in no file that agents can read");
-    }
-    exposed.into_iter().for_each(|finding| report.add(finding));
+    let is_exposed = !exposed.is_empty();
+    found.extend(exposed);
+    found.extend((!is_exposed).then(|| Finding::ok("secrets", "in no file that agents can read")));
+    found
 }

@@ -16,43 +16,38 @@ pub(super) struct DoctorReport {
     pub lines: Vec<Finding>,
 }
 
+/// Returns a finding that needs no action, and therefore does not change the exit code.
+pub(super) fn note(
+    about: impl Into<String>,
+    says: impl Into<String>,
+    hint: impl Into<String>,
+) -> Finding {
+    Finding::new(FindingLevel::Note, about, says).with_hint(hint)
+}
+
+pub(super) fn warning(
+    about: impl Into<String>,
+    says: impl Into<String>,
+    hint: impl Into<String>,
+) -> Finding {
+    Finding::warning(about, says).with_hint(hint)
+}
+
+pub(super) fn fault(
+    about: impl Into<String>,
+    says: impl Into<String>,
+    hint: impl Into<String>,
+) -> Finding {
+    Finding::invalid(about, says).with_hint(hint)
+}
+
 impl DoctorReport {
-    pub(super) fn ok(&mut self, about: impl Into<String>, says: impl Into<String>) {
-        self.add(Finding::ok(about, says));
-    }
-
-    /// Adds a finding that needs no action, and therefore does not change the exit code.
-    pub(super) fn note(
-        &mut self,
-        about: impl Into<String>,
-        says: impl Into<String>,
-        hint: impl Into<String>,
-    ) {
-        self.add(Finding::new(FindingLevel::Note, about, says).with_hint(hint));
-    }
-
-    pub(super) fn warning(
-        &mut self,
-        about: impl Into<String>,
-        says: impl Into<String>,
-        hint: impl Into<String>,
-    ) {
-        self.add(Finding::warning(about, says).with_hint(hint));
-    }
-
-    pub(super) fn fault(
-        &mut self,
-        about: impl Into<String>,
-        says: impl Into<String>,
-        hint: impl Into<String>,
-    ) {
-        self.add(Finding::invalid(about, says).with_hint(hint));
-    }
-
-    pub(super) fn add(&mut self, finding: Finding) {
-        self.faults += usize::from(finding.level.is_fault());
-        self.warnings += usize::from(finding.level == FindingLevel::Warning);
-        self.lines.push(finding);
+    pub(super) fn add(&mut self, findings: impl IntoIterator<Item = Finding>) {
+        for finding in findings {
+            self.faults += usize::from(finding.level.is_fault());
+            self.warnings += usize::from(finding.level == FindingLevel::Warning);
+            self.lines.push(finding);
+        }
     }
 
     /// Returns the exit code: 0 without problems, 1 with warnings, 2 with faults.
@@ -124,12 +119,12 @@ mod tests {
     #[test]
     fn the_worst_line_decides_the_exit_code() {
         let mut report = DoctorReport::default();
-        report.ok("clock", "right");
-        report.note("cgroups", "none", "add one");
+        report.add([Finding::ok("clock", "right")]);
+        report.add([note("cgroups", "none", "add one")]);
         assert_eq!((report.code(), text(&report).lines().last()), (0, Some("no problems found")));
-        report.warning("user", "root", "use another");
+        report.add([warning("user", "root", "use another")]);
         assert_eq!(report.code(), 1);
-        report.fault("token", "token: refused\nreally", "make a new one");
+        report.add([fault("token", "token: refused\nreally", "make a new one")]);
         assert_eq!(report.code(), 2);
         let text = text(&report);
         assert!(text.contains("FAULT    token: refused; really\n         hint: make a new one\n1 fault, 1 warning\n"), "{text}");
@@ -139,9 +134,9 @@ mod tests {
     fn a_hint_that_several_lines_share_is_printed_once() {
         let mut report = DoctorReport::default();
         for setting in ["A", "B", "C"] {
-            report.fault("settings", format!("{setting} is wrong"), "see the manual");
+            report.add([fault("settings", format!("{setting} is wrong"), "see the manual")]);
         }
-        report.warning("user", "root", "use another");
+        report.add([warning("user", "root", "use another")]);
         let text = text(&report);
         assert_eq!(text.matches("hint: ").count(), 2, "{text}");
         assert!(text.contains("C is wrong\n         hint: see the manual\n"), "{text}");
@@ -152,10 +147,10 @@ mod tests {
             report.text(Verbosity::Quiet, OutputStyle::plain(), &Redactor::default())
         };
         let mut report = DoctorReport::default();
-        report.ok("clock", "right");
-        report.note("cgroups", "none", "add one");
+        report.add([Finding::ok("clock", "right")]);
+        report.add([note("cgroups", "none", "add one")]);
         assert_eq!(quiet(&report), "");
-        report.warning("user", "root", "use another");
+        report.add([warning("user", "root", "use another")]);
         assert_eq!(
             quiet(&report),
             "warning  user: root\n         hint: use another\n0 faults, 1 warning\n"
