@@ -9,15 +9,14 @@ use super::candidates::Candidate;
 use super::loader::{KnownFile, Loader, PendingDecision};
 use super::report::LoadReport;
 use aetheel_model::plain::with_causes;
-use aetheel_store::workspace::LastServed;
+use aetheel_store::workspace::{Components, LastServed};
 
 impl Loader {
     /// Serves the newest kept component of each backend whose file is refused and that nothing else
     /// serves. It is checked and admitted like a file. The refused file is not changed, and the
     /// next valid one replaces the kept component.
     pub(super) async fn serve_fallbacks(&mut self) {
-        let Some(components) = self.components.clone() else { return };
-        let last = tokio::task::spawn_blocking(move || components.last()).await.unwrap_or_default();
+        let last = self.keeper.read(Components::last).await;
         let refused: Vec<(PathBuf, String, bool)> = self
             .files
             .iter()
@@ -40,26 +39,18 @@ impl Loader {
         let version = candidate.descriptor.version.clone();
         self.candidates.insert(candidate);
         let Some(generation) = self.candidates.serve_best(name) else { return };
-        let path = path.to_owned();
         if waits {
             tracing::warn!(backend = name, %generation, version, path = %path.display(), "the backend's file waits for approval; the version that served before serves until then; hint: `aetheel backend approve {name}`");
         } else {
             tracing::warn!(backend = name, %generation, version, path = %path.display(), "the backend's file is refused; the version that served before serves in its place; hint: put a valid file there, or restore the kept version with `aetheel backend rollback {name}`");
         }
-        self.report(LoadReport::Loaded {
-            name: name.to_owned(),
-            generation,
-            path,
-            took: begun.elapsed(),
-        });
+        self.report(LoadReport::loaded(name, generation, path.to_owned(), begun));
     }
 
     /// Returns the newest kept component of a backend that may serve.
     async fn find_fallback(&self, path: &Path, name: &str) -> Option<Candidate> {
-        let (store, backend) = (self.components.clone()?, name.to_owned());
-        let kept = tokio::task::spawn_blocking(move || store.before(&backend, None)).await.ok()?;
-        for served in kept {
-            match self.readmit(path, name, &served).await {
+        for served in self.keeper.before(name, None).await {
+            match self.admitter.readmit(path, name, &served).await {
                 Ok(candidate) => return Some(Candidate { is_fallback: true, ..candidate }),
                 Err(error) => {
                     tracing::debug!(

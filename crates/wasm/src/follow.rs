@@ -5,10 +5,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
 
-use super::live::LiveControl;
+use super::candidates::Candidate;
 use super::loader::{Loader, LoaderRequest, LookReason};
-use super::partial_components::PartialComponents;
-use super::rollout::RolloutControl;
 use super::watch::Hint;
 
 /// Interval at which the operator's files are checked for components that wait for a decision.
@@ -47,9 +45,11 @@ impl Loader {
                 _ = rescan.tick() => self.look_at_everything().await,
                 _ = operator.tick() => {
                     self.retry_unaccepted().await;
-                    RolloutControl(&mut self).follow_promotions().await;
+                    self.follow_promotions().await;
                 }
-                _ = live.tick(), if self.live.folder.is_some() => LiveControl(&mut self).follow().await,
+                _ = live.tick(), if self.live.folder.is_some() => {
+                    self.live.follow(&self.candidates, &self.admitter, &self.keeper).await;
+                }
                 Some(request) = requests.recv() => self.serve_request(request).await,
             }
         }
@@ -59,22 +59,24 @@ impl Loader {
         match request {
             LoaderRequest::Rescan => {
                 self.retry_unaccepted().await;
-                RolloutControl(self).follow_promotions().await;
+                self.follow_promotions().await;
                 self.look_at_everything().await;
             }
             LoaderRequest::Keep => {
-                self.keeping = true;
+                self.keeper.is_keeping = true;
                 for name in self.candidates.names() {
-                    self.keep(&name, None).await;
-                    PartialComponents(self).keep_successor(&name).await;
+                    self.keeper.keep(&name, self.candidates.serving(&name), None).await;
+                    if let Some(Candidate { path, digest, .. }) = self.candidates.successor(&name) {
+                        self.keeper.keep_partial(&name, &path, &digest, None).await;
+                    }
                 }
             }
             LoaderRequest::FollowLive(folder) => {
                 self.live.folder = Some(folder);
-                LiveControl(self).follow().await;
+                self.live.follow(&self.candidates, &self.admitter, &self.keeper).await;
             }
             LoaderRequest::Choose(name, chosen) => {
-                RolloutControl(self).reconsider_successor(&name);
+                self.candidates.reconsider_successor(&name);
                 let changed = self.serve_best(&name).await;
                 let _ = chosen.send(changed); // fails if the caller no longer waits
             }
@@ -82,10 +84,10 @@ impl Loader {
                 let _ = done.send(self.roll_back(&name, from).await);
             }
             LoaderRequest::Promote(name, digest, done) => {
-                let _ = done.send(RolloutControl(self).promote(&name, &digest).await);
+                let _ = done.send(self.promote(&name, &digest).await);
             }
             LoaderRequest::Withdraw(name, digest, done) => {
-                let _ = done.send(RolloutControl(self).withdraw(&name, &digest).await);
+                let _ = done.send(self.withdraw(&name, &digest).await);
             }
             LoaderRequest::Kept(name, done) => {
                 let _ = done.send(self.kept(&name).await);

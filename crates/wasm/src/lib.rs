@@ -25,6 +25,7 @@
 //! (files replaced in every way) test this crate.
 
 mod admission;
+mod admitter;
 mod backtrace;
 mod bindings;
 mod breaker;
@@ -42,6 +43,7 @@ mod follow;
 mod function_cache;
 mod install;
 mod instance;
+mod keeper;
 mod live;
 mod live_versions;
 mod load;
@@ -51,7 +53,6 @@ mod log;
 mod measure;
 mod options;
 mod partial;
-mod partial_components;
 mod previous;
 mod profile;
 mod registry;

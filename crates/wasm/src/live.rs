@@ -6,20 +6,18 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::admitter::Admitter;
+use super::candidates::{Candidates, ServingBackend};
 use super::component::ComponentBackend;
 use super::error::AdmissionError;
-use super::live_versions::LiveVersion;
-use super::loader::Loader;
-use super::partial_components::PartialComponents;
-use super::source;
+use super::keeper::ComponentKeeper;
+use super::live_versions::{LiveLoader, LiveVersion};
+use super::source::ComponentSource;
 use super::version_error::short;
 use aetheel_model::plain::with_causes;
 use aetheel_recording::{Backend as _, Generation};
 use aetheel_store::disk::Stamp;
 use aetheel_store::workspace::{LiveAnswer, LiveVersionFile};
-
-/// The part of the loader that serves versions in development.
-pub(super) struct LiveControl<'a>(pub(super) &'a mut Loader);
 
 /// The reason why a version in development does not serve. The texts are for its author.
 #[derive(Debug, thiserror::Error)]
@@ -37,50 +35,55 @@ enum LiveRefusal {
     NotAdmitted(#[from] AdmissionError),
 }
 
-impl LiveControl<'_> {
+impl LiveLoader {
     /// Loads versions that were handed over, and drops those whose programs have ended.
-    pub(super) async fn follow(&mut self) {
-        let Some(folder) = self.0.live.folder.clone() else { return };
+    pub(super) async fn follow(
+        &mut self,
+        candidates: &Candidates,
+        admitter: &Admitter,
+        keeper: &ComponentKeeper,
+    ) {
+        let Some(folder) = self.folder.clone() else { return };
         let found = tokio::task::spawn_blocking(move || folder.versions()).await;
         let found = found.unwrap_or_default();
         let gone = |path: &&PathBuf| !found.iter().any(|file| file.path == **path);
-        let gone: Vec<PathBuf> = self.0.live.checked.keys().filter(gone).cloned().collect();
+        let gone: Vec<PathBuf> = self.checked.keys().filter(gone).cloned().collect();
         for path in gone {
-            self.0.live.checked.remove(&path);
-            if let Some(version) = self.0.live.versions.load().iter().find(|it| it.path == path) {
+            self.checked.remove(&path);
+            if let Some(version) = self.versions.load().iter().find(|it| it.path == path) {
                 tracing::info!(backend = version.name, channel = %version.channel, generation = %version.backend.generation(), "a version in development was withdrawn");
             }
-            self.0.live.replace(&path, None);
+            self.replace(&path, None);
         }
         for file in found {
             let Some(stamp) = Stamp::of(&file.path) else { continue };
-            if self.0.live.checked.get(&file.path) != Some(&stamp) {
-                self.0.live.checked.insert(file.path.clone(), stamp);
-                self.load(file).await;
+            if self.checked.get(&file.path) != Some(&stamp) {
+                self.checked.insert(file.path.clone(), stamp);
+                self.load(file, candidates, admitter, keeper).await;
             }
         }
     }
 
-    async fn load(&self, file: LiveVersionFile) {
+    async fn load(
+        &self,
+        file: LiveVersionFile,
+        candidates: &Candidates,
+        admitter: &Admitter,
+        keeper: &ComponentKeeper,
+    ) {
         let LiveVersionFile { backend: name, channel, path } = &file;
-        let read = source::read(path.clone(), self.0.engine.limits().component).await;
-        let (digest, admitted) = match read {
-            Ok(source) => {
-                let (digest, bytes) = (source.digest.clone(), Arc::clone(&source.bytes));
-                let admitted = self.admit(&file, source).await;
-                if admitted.is_ok() {
-                    PartialComponents(self.0).keep(name, path, &digest, Some(bytes)).await;
-                }
-                (digest, admitted)
-            }
-            // It is replaced or removed at this moment.
-            Err(_) => return,
-        };
+        // Otherwise it is replaced or removed at this moment.
+        let Ok(source) = admitter.read(path).await else { return };
+        let (digest, bytes) = (source.digest.clone(), Arc::clone(&source.bytes));
+        let admitted = admit(&file, source, candidates.serving(name), admitter).await;
+        if admitted.is_ok() {
+            keeper.keep_partial(name, path, &digest, Some(bytes)).await;
+        }
         let answer = match admitted {
             Ok(version) => {
                 let generation = version.backend.generation();
                 tracing::warn!(backend = name, %channel, %generation, "a version in development serves this channel; hint: `aetheel backend promote {name}` installs it");
-                self.0.live.replace(path, Some(version));
+                self.replace(path, Some(version));
                 LiveAnswer::Serves
             }
             Err(refusal) => {
@@ -93,27 +96,28 @@ impl LiveControl<'_> {
             tracing::warn!("{}", with_causes(&error));
         }
     }
+}
 
-    async fn admit(
-        &self,
-        file: &LiveVersionFile,
-        source: source::ComponentSource,
-    ) -> Result<LiveVersion, LiveRefusal> {
-        let LiveVersionFile { backend: name, channel, path } = file;
-        let serving = self.0.candidates.serving(name);
-        let serving = serving.ok_or_else(|| LiveRefusal::NothingServes(name.clone()))?;
-        let candidate = self.0.admit(path, source).await?;
-        if candidate.descriptor.name != *name {
-            return Err(LiveRefusal::OtherBackend(candidate.descriptor.name));
-        }
-        let number = serving.backend.generation().number + 1;
-        let generation = Generation { number, digest: candidate.digest };
-        let backend = ComponentBackend::new(candidate.descriptor, generation, candidate.blueprint);
-        Ok(LiveVersion {
-            name: name.clone(),
-            channel: *channel,
-            backend: Arc::new(backend.on_rollout()),
-            path: path.clone(),
-        })
+/// Checks and admits a version in development, which must replace one that serves.
+async fn admit(
+    file: &LiveVersionFile,
+    source: ComponentSource,
+    serving: Option<ServingBackend>,
+    admitter: &Admitter,
+) -> Result<LiveVersion, LiveRefusal> {
+    let LiveVersionFile { backend: name, channel, path } = file;
+    let serving = serving.ok_or_else(|| LiveRefusal::NothingServes(name.clone()))?;
+    let candidate = admitter.admit(path, source).await?;
+    if candidate.descriptor.name != *name {
+        return Err(LiveRefusal::OtherBackend(candidate.descriptor.name));
     }
+    let number = serving.backend.generation().number + 1;
+    let generation = Generation { number, digest: candidate.digest };
+    let backend = ComponentBackend::new(candidate.descriptor, generation, candidate.blueprint);
+    Ok(LiveVersion {
+        name: name.clone(),
+        channel: *channel,
+        backend: Arc::new(backend.on_rollout()),
+        path: path.clone(),
+    })
 }

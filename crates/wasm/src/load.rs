@@ -8,9 +8,7 @@ use tokio::time::Instant;
 use super::candidates::Candidate;
 use super::error::AdmissionError;
 use super::loader::Loader;
-use super::partial_components::PartialComponents;
 use super::report::LoadReport;
-use super::rollout::RolloutControl;
 use super::source::ComponentSource;
 use aetheel_recording::Backend as _;
 use aetheel_store::disk::Stamp;
@@ -23,7 +21,7 @@ impl Loader {
         source: ComponentSource,
         begun: Instant,
     ) -> Result<LoadReport, AdmissionError> {
-        RolloutControl(self).drop_changed_successor(path, Some(&source.digest));
+        self.candidates.drop_changed_successor(path, Some(&source.digest));
         if let Some(successor) = self.candidates.successor_of_file(path) {
             let name = successor.descriptor.name;
             return Ok(LoadReport::Unchanged { name, path: path.to_owned() });
@@ -42,16 +40,15 @@ impl Loader {
         {
             return Ok(LoadReport::Unchanged { name, path: path.to_owned() });
         }
-        let candidate = self.admit(path, source).await?;
+        let candidate = self.admitter.admit(path, source).await?;
         let name = candidate.descriptor.name.clone();
         self.check_name_conflicts(&candidate)?;
-        let mut rollout = RolloutControl(self);
-        if rollout.is_held_back(&candidate).await {
-            let report = rollout.hold_back(candidate);
-            PartialComponents(self).keep_successor(&name).await;
+        let (path, digest) = (path.to_owned(), candidate.digest.clone());
+        if self.is_held_back(&candidate).await {
+            let report = self.candidates.hold_back(candidate);
+            self.keeper.keep_partial(&name, &path, &digest, None).await;
             return Ok(report);
         }
-        let (path, digest) = (path.to_owned(), candidate.digest.clone());
         let before = self
             .candidates
             .insert(candidate)
@@ -97,7 +94,7 @@ impl Loader {
     pub(super) async fn vanished(&mut self, path: &Path) {
         let Some(seen) = self.files.remove(path) else { return };
         self.note_waiting();
-        RolloutControl(self).drop_changed_successor(path, None);
+        self.candidates.drop_changed_successor(path, None);
         let gone = self.candidates.remove(path);
         let Some(name) = seen.name.or_else(|| gone.map(|gone| gone.descriptor.name)) else {
             return;
@@ -125,20 +122,6 @@ impl Loader {
         }
         self.report(LoadReport::Vanished { name: name.clone(), path: path.to_owned() });
         self.serve_best(&name).await;
-    }
-
-    /// Checks the trust of a component that was read from a file, and admits it.
-    pub(super) async fn admit(
-        &self,
-        path: &Path,
-        source: ComponentSource,
-    ) -> Result<Candidate, AdmissionError> {
-        let standing = self.gate.judge(path, &source).await?;
-        let ComponentSource { bytes, digest, stamp } = source;
-        let candidate =
-            self.engine.candidate(path, bytes, digest, stamp.modified(), standing).await?;
-        self.gate.judge_descriptor(&candidate.digest, &candidate.descriptor).await?;
-        Ok(candidate)
     }
 
     /// Checks that a candidate can exist beside other files with its name: all of them must declare

@@ -9,25 +9,26 @@ use parking_lot::Mutex;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::time::Instant;
 
+use super::admitter::Admitter;
 use super::candidates::Candidates;
 use super::component::ComponentBackend;
 use super::engine::Engine;
 use super::error::AdmissionError;
+use super::keeper::ComponentKeeper;
 use super::live_versions::LiveLoader;
 use super::load_order;
 use super::options::RegistryOptions;
 use super::report::LoadReport;
 use super::requested::RequestedCapabilities;
 use super::source;
-use super::trust::{TrustGate, read_signature, signature_of};
 use super::watch::{FolderWatch, Hint, Settling, is_component};
 use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::plain::with_causes;
 use aetheel_model::rollout::Rollout;
-use aetheel_recording::{Backend as _, Generation};
+use aetheel_recording::Generation;
 use aetheel_runtime::figures;
 use aetheel_store::disk::Stamp;
-use aetheel_store::workspace::{Components, LiveFolder, ServedComponent};
+use aetheel_store::workspace::LiveFolder;
 use aetheel_turn::VersionError;
 
 /// The files whose capabilities wait for the operator's approval.
@@ -35,10 +36,9 @@ pub(super) type UnacceptedFiles = Mutex<BTreeMap<PathBuf, Arc<RequestedCapabilit
 
 /// Reads and admits components, and makes them serve.
 pub(super) struct Loader {
-    pub(super) engine: Engine,
+    pub(super) admitter: Admitter,
     pub(super) directory: PathBuf,
     pub(super) rescan: Duration,
-    pub(super) gate: TrustGate,
     pub(super) candidates: Candidates,
     reports: broadcast::Sender<LoadReport>,
     watch: FolderWatch,
@@ -46,14 +46,11 @@ pub(super) struct Loader {
     pub(super) settling: Settling,
     pub(super) files: BTreeMap<PathBuf, KnownFile>,
     missing_reported: bool,
-    /// The store of components that served.
-    pub(super) components: Option<Components>,
+    pub(super) keeper: ComponentKeeper,
     /// How a new version replaces the one that serves.
     pub(super) rollout: Rollout,
     /// The versions in development.
     pub(super) live: LiveLoader,
-    /// Whether components that serve are added to the store.
-    pub(super) keeping: bool,
     waiting: Arc<UnacceptedFiles>,
 }
 
@@ -103,6 +100,14 @@ pub(super) struct KnownFile {
     pub(super) pending_decision: Option<PendingDecision>,
 }
 
+impl KnownFile {
+    /// Describes a file into which the loader put a component. The next rescan sets the stamp.
+    pub(super) fn placed(signature: Option<Stamp>, digest: String, name: &str) -> Self {
+        let (digest, name) = (Some(digest), Some(name.to_owned()));
+        Self { stamp: None, signature, digest, name, pending_decision: None }
+    }
+}
+
 /// A decision of the operator that a file waits for.
 #[derive(Debug)]
 pub(super) enum PendingDecision {
@@ -124,11 +129,16 @@ impl Loader {
         // Events contain absolute paths.
         let directory = std::path::absolute(&options.directory).unwrap_or(options.directory);
         let (watch, hints) = FolderWatch::new(directory.clone());
+        let admitter = Admitter { engine, gate: options.gate };
+        let keeper = ComponentKeeper {
+            store: options.components,
+            is_keeping: false,
+            limit: admitter.limit(),
+        };
         Self {
-            engine,
+            admitter,
             directory,
             rescan: options.rescan,
-            gate: options.gate,
             candidates,
             reports,
             watch,
@@ -136,10 +146,9 @@ impl Loader {
             settling: Settling::new(options.quiet),
             files: BTreeMap::new(),
             missing_reported: false,
-            components: options.components,
+            keeper,
             rollout: options.rollout,
             live,
-            keeping: false,
             waiting,
         }
     }
@@ -151,10 +160,10 @@ impl Loader {
         for (path, seen) in &self.files {
             let there = match (&seen.pending_decision, &seen.digest) {
                 (Some(PendingDecision::Trust(pinned_for)), Some(digest)) => {
-                    self.gate.pinned_for(digest).await != *pinned_for
+                    self.admitter.gate.pinned_for(digest).await != *pinned_for
                 }
                 (Some(PendingDecision::Acceptance(wants)), _) => {
-                    self.gate.wants(&wants.descriptor).await.is_none()
+                    self.admitter.gate.wants(&wants.descriptor).await.is_none()
                 }
                 _ => false,
             };
@@ -183,7 +192,7 @@ impl Loader {
         for path in gone {
             self.look_at(&path, LookReason::Rescan).await;
         }
-        let (components, limit) = (self.components.clone(), self.engine.limits().component);
+        let (components, limit) = (self.keeper.store.clone(), self.admitter.limit());
         let unknown = found.iter().any(|(path, _)| !self.files.contains_key(path));
         let mut found = Vec::from_iter(found);
         if unknown {
@@ -191,7 +200,7 @@ impl Loader {
             found = tokio::task::spawn_blocking(order).await.unwrap_or_default();
         }
         for (path, stamp) in found {
-            let signature = self.gate.stamp(&path);
+            let signature = self.admitter.gate.stamp(&path);
             if self
                 .files
                 .get(&path)
@@ -206,42 +215,40 @@ impl Loader {
     pub(super) async fn look_at(&mut self, path: &Path, cause: LookReason) {
         let begun = Instant::now();
         // Take the stamp before the file is read, so that later changes lead to another check.
-        let signature = self.gate.stamp(path);
+        let signature = self.admitter.gate.stamp(path);
         let (mut pinned_for, mut read) = (BTreeSet::new(), None);
-        let (stamp, digest, outcome) =
-            match source::read(path.to_owned(), self.engine.limits().component).await {
-                Ok(source) => {
-                    // A file that changed very recently is read again later, because its stamp
-                    // alone proves nothing.
-                    let stamp = Some(source.stamp).filter(source::is_settled);
-                    if let Some(seen) = self.files.get_mut(path)
-                        && cause == LookReason::Rescan
-                        && seen.digest.as_ref() == Some(&source.digest)
-                        && seen.signature == signature
-                    {
-                        seen.stamp = stamp;
-                        return;
-                    }
-                    pinned_for = self.gate.pinned_for(&source.digest).await;
-                    read = Some((source.digest.clone(), source.bytes.clone()));
-                    (stamp, Some(source.digest.clone()), self.load(path, source, begun).await)
-                }
-                Err(AdmissionError::Read(error))
-                    if error.kind() == std::io::ErrorKind::NotFound
-                        && Stamp::of(path).is_none() =>
+        let (stamp, digest, outcome) = match self.admitter.read(path).await {
+            Ok(source) => {
+                // A file that changed very recently is read again later, because its stamp
+                // alone proves nothing.
+                let stamp = Some(source.stamp).filter(source::is_settled);
+                if let Some(seen) = self.files.get_mut(path)
+                    && cause == LookReason::Rescan
+                    && seen.digest.as_ref() == Some(&source.digest)
+                    && seen.signature == signature
                 {
-                    return self.vanished(path).await;
-                }
-                Err(error @ AdmissionError::Changing) => {
-                    self.settling.touch(path.to_owned(), false, Instant::now());
-                    tracing::debug!(path = %path.display(), "backend file {error}");
+                    seen.stamp = stamp;
                     return;
                 }
-                // It may be repaired without a change of its stamp, for example by permissions of a
-                // parent folder.
-                Err(error @ AdmissionError::Read(_)) => (None, None, Err(error)),
-                Err(error) => (Stamp::of(path), None, Err(error)),
-            };
+                pinned_for = self.admitter.gate.pinned_for(&source.digest).await;
+                read = Some((source.digest.clone(), source.bytes.clone()));
+                (stamp, Some(source.digest.clone()), self.load(path, source, begun).await)
+            }
+            Err(AdmissionError::Read(error))
+                if error.kind() == std::io::ErrorKind::NotFound && Stamp::of(path).is_none() =>
+            {
+                return self.vanished(path).await;
+            }
+            Err(error @ AdmissionError::Changing) => {
+                self.settling.touch(path.to_owned(), false, Instant::now());
+                tracing::debug!(path = %path.display(), "backend file {error}");
+                return;
+            }
+            // It may be repaired without a change of its stamp, for example by permissions of a
+            // parent folder.
+            Err(error @ AdmissionError::Read(_)) => (None, None, Err(error)),
+            Err(error) => (Stamp::of(path), None, Err(error)),
+        };
         let unreadable_before =
             self.files.get(path).is_some_and(|seen| seen.stamp.is_none() && seen.digest.is_none());
         let name = outcome.as_ref().ok().map(|report| report.name().to_owned());
@@ -263,7 +270,7 @@ impl Loader {
                     matches!(report, LoadReport::Loaded { .. }).then(|| report.name().to_owned());
                 self.report(report);
                 if let Some(name) = loaded {
-                    self.keep(&name, read).await;
+                    self.keeper.keep(&name, self.candidates.serving(&name), read).await;
                 }
             }
             Err(AdmissionError::Read(_)) if unreadable_before && cause == LookReason::Rescan => {}
@@ -300,49 +307,9 @@ impl Loader {
             return false;
         };
         tracing::info!(backend = name, %generation, path = %path.display(), "backend serves from another file");
-        self.report(LoadReport::Loaded {
-            name: name.to_owned(),
-            generation,
-            path,
-            took: begun.elapsed(),
-        });
-        self.keep(name, None).await;
+        self.report(LoadReport::loaded(name, generation, path, begun));
+        self.keeper.keep(name, self.candidates.serving(name), None).await;
         true
-    }
-
-    /// Adds the component that serves under a name to the store, if the store is in use. Reads its
-    /// file again only if its bytes are neither in `loaded` nor in the store.
-    pub(super) async fn keep(&self, name: &str, loaded: Option<(String, Arc<[u8]>)>) {
-        let (Some(components), true, Some(serving)) =
-            (self.components.clone(), self.keeping, self.candidates.serving(name))
-        else {
-            return;
-        };
-        let digest = serving.backend.generation().digest.clone();
-        let loaded = loaded.filter(|(loaded, _)| *loaded == digest).map(|(_, bytes)| bytes);
-        let (backend, path) = (name.to_owned(), serving.info.path.clone());
-        let limit = self.engine.limits().component;
-        let kept = tokio::task::spawn_blocking(move || {
-            if !components.renew(&backend, &digest)? {
-                let read = || source::read_now(&path, limit).ok();
-                let unchanged = || Some(read().filter(|source| source.digest == digest)?.bytes);
-                let Some(bytes) = loaded.or_else(unchanged) else {
-                    tracing::debug!(backend, path = %path.display(), "the serving version is not kept: its file has other content by now");
-                    return Ok(());
-                };
-                let signature = read_signature(&signature_of(&path));
-                components.keep(&backend, &ServedComponent { digest, bytes, signature })?;
-            }
-            let file = path.file_name().unwrap_or_default().to_string_lossy();
-            components.save_file_name(&backend, &file)
-        });
-        if let Ok(Err(error)) = kept.await {
-            tracing::warn!(
-                backend = name,
-                "the serving version cannot be kept for a rollback: {}; hint: check the free space and the permissions of CONFIG_DIR",
-                with_causes(&error)
-            );
-        }
     }
 
     pub(super) fn report(&self, report: LoadReport) {

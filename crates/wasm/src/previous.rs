@@ -12,28 +12,26 @@ impl Loader {
     /// Returns whether a component of a backend that served earlier is kept, besides those that
     /// serve, wait or are on rollout.
     pub(super) async fn has_earlier(&self, name: &str) -> bool {
-        let Some(store) = self.components.clone() else { return false };
         let backend = name.to_owned();
-        let kept = tokio::task::spawn_blocking(move || store.kept(&backend));
+        let kept = self.keeper.read(move |store| store.kept(&backend)).await;
         let serving = self.candidates.serving(name).map(|serving| serving.backend);
         let successor = self.candidates.successor(name);
         let is_loaded = |digest: &String| {
             serving.as_ref().is_some_and(|serving| serving.generation().digest == *digest)
                 || self.candidates.of(name).chain(&successor).any(|it| it.digest == *digest)
         };
-        !kept.await.unwrap_or_default().iter().all(is_loaded)
+        !kept.iter().all(is_loaded)
     }
 
     /// Returns the kept components of a backend that may still be used: those that served, the
     /// latest first, and then those that served some lanes. Their generations have the number 0.
     pub(super) async fn kept(&self, name: &str) -> Vec<Arc<ComponentBackend>> {
-        let Some(store) = self.components.clone() else { return Vec::new() };
         let backend = name.to_owned();
-        let kept = tokio::task::spawn_blocking(move || store.all(&backend));
+        let kept = self.keeper.read(move |store| store.all(&backend)).await;
         let target = self.directory.join(format!("{name}.wasm"));
         let mut backends = Vec::new();
-        for served in kept.await.unwrap_or_default() {
-            match self.readmit(&target, name, &served).await {
+        for served in kept {
+            match self.admitter.readmit(&target, name, &served).await {
                 Ok(candidate) => {
                     let generation = Generation { number: 0, digest: candidate.digest };
                     backends.push(Arc::new(ComponentBackend::new(

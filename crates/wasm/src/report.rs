@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::error::AdmissionError;
 use aetheel_recording::Generation;
 
@@ -60,6 +62,16 @@ pub enum LoadReport {
 }
 
 impl LoadReport {
+    /// Returns the report on a component that serves. `begun` is when it was decided to load it.
+    pub(super) fn loaded(
+        name: &str,
+        generation: Generation,
+        path: PathBuf,
+        begun: Instant,
+    ) -> Self {
+        Self::Loaded { name: name.to_owned(), generation, path, took: begun.elapsed() }
+    }
+
     /// Returns the name of the backend, which is empty for a refused file.
     pub(super) fn name(&self) -> &str {
         match self {

@@ -7,18 +7,14 @@
 
 use std::path::{Path, PathBuf};
 
-use super::candidates::Candidate;
-use super::error::AdmissionError;
 use super::install;
 use super::loader::{KnownFile, Loader};
 use super::report::LoadReport;
-use super::source;
 use super::version_error::{ComponentVersionError, short};
 use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::plain::with_causes;
 use aetheel_recording::{Backend as _, Generation};
-use aetheel_store::disk::Stamp;
-use aetheel_store::workspace::{Components, ServedComponent};
+use aetheel_store::workspace::ServedComponent;
 use aetheel_turn::VersionError;
 use tokio::time::Instant;
 
@@ -55,14 +51,14 @@ impl Loader {
             return Err(ComponentVersionError::OnRollout { name, path: target }.into());
         }
         let in_file = from.as_deref().filter(|_| !stands_in);
-        let replaced = self.replaced(&target, in_file).await?;
-        let Some(components) = self.components.clone() else {
+        let replaced = self.admitter.replaced(&target, in_file).await?;
+        let Some(components) = self.keeper.store.clone() else {
             return Err(ComponentVersionError::NothingKept(name.to_owned()).into());
         };
         let exactly = restored.as_ref().map(|restored| restored.digest.as_str());
-        let earlier = self.find_previous(&components, name, from.clone(), exactly, &target).await?;
+        let earlier = self.find_previous(name, from.clone(), exactly, &target).await?;
         let digest = earlier.digest.clone();
-        let candidate = self.readmit(&target, name, &earlier).await.map_err(|error| {
+        let candidate = self.admitter.readmit(&target, name, &earlier).await.map_err(|error| {
             ComponentVersionError::NotAdmitted { digest: digest.clone(), error }
         })?;
         let (winner, why) = self.candidates.would_serve(&candidate);
@@ -80,23 +76,11 @@ impl Loader {
             install::prepare(&to, &earlier.bytes, earlier.signature.as_deref())?
                 .install(kept_as.as_deref())
         });
-        match placed.await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => {
-                return Err(ComponentVersionError::Write { path: target, error }.into());
-            }
-            Err(_) => return Err(VersionError::ShuttingDown),
-        }
+        let placed = placed.await.map_err(|_| VersionError::ShuttingDown)?;
+        placed.map_err(|error| ComponentVersionError::Write { path: target.clone(), error })?;
         self.candidates.insert(candidate);
-        // The next rescan sets the stamp.
-        let seen = KnownFile {
-            stamp: None,
-            signature: self.gate.stamp(&target),
-            digest: Some(digest),
-            name: Some(name.to_owned()),
-            pending_decision: None,
-        };
-        self.files.insert(target.clone(), seen);
+        let signature = self.admitter.gate.stamp(&target);
+        self.files.insert(target.clone(), KnownFile::placed(signature, digest, name));
         let Some(generation) = self.candidates.serve_best(name).or(restored) else {
             return Err(ComponentVersionError::AlreadyServes(name.to_owned()).into());
         };
@@ -106,12 +90,7 @@ impl Loader {
             .with("backend", name)
             .with("digest", &generation.digest)
             .note();
-        self.report(LoadReport::Loaded {
-            name: name.to_owned(),
-            generation: generation.clone(),
-            path: target,
-            took: begun.elapsed(),
-        });
+        self.report(LoadReport::loaded(name, generation.clone(), target, begun));
         let (backend, gone) = (name.to_owned(), from);
         let forgotten = tokio::task::spawn_blocking(move || {
             gone.map_or(Ok(()), |gone| components.forget(&backend, &gone))
@@ -126,40 +105,16 @@ impl Loader {
         Ok(generation)
     }
 
-    /// Returns the digest of the file that is to be replaced, or `None` if it does not exist. The
-    /// file must contain the component that serves, or be refused.
-    async fn replaced(
-        &self,
-        target: &Path,
-        serves: Option<&str>,
-    ) -> Result<Option<String>, ComponentVersionError> {
-        let path = target.to_owned();
-        match source::read(target.to_owned(), self.engine.limits().component).await {
-            Ok(source) if serves.is_none_or(|serves| serves == source.digest) => {
-                Ok(Some(source.digest))
-            }
-            Ok(_) => Err(ComponentVersionError::FileChanged(path)),
-            Err(AdmissionError::Read(error)) if error.kind() == std::io::ErrorKind::NotFound => {
-                Ok(None)
-            }
-            Err(error) => Err(ComponentVersionError::Unreadable { path, error }),
-        }
-    }
-
     /// Returns the kept component with the digest `exactly` or, without it, the latest component
     /// that served before `from` and that no other file of the folder contains.
     async fn find_previous(
         &self,
-        components: &Components,
         name: &str,
         from: Option<String>,
         exactly: Option<&str>,
         target: &Path,
     ) -> Result<ServedComponent, ComponentVersionError> {
-        let (store, backend, before) = (components.clone(), name.to_owned(), from.clone());
-        let kept = tokio::task::spawn_blocking(move || store.before(&backend, before.as_deref()))
-            .await
-            .unwrap_or_default();
+        let kept = self.keeper.before(name, from).await;
         let others = self.candidates.of(name).filter(|candidate| candidate.path != target);
         let beside: Vec<&str> = others.map(|candidate| candidate.digest.as_str()).collect();
         let wanted = |served: &ServedComponent| match exactly {
@@ -168,29 +123,6 @@ impl Loader {
         };
         let found = kept.into_iter().find(wanted);
         found.ok_or_else(|| ComponentVersionError::NoneBefore(name.to_owned()))
-    }
-
-    /// Checks and admits a kept component for the place of a file.
-    pub(super) async fn readmit(
-        &self,
-        target: &Path,
-        name: &str,
-        served: &ServedComponent,
-    ) -> Result<Candidate, AdmissionError> {
-        let standing = self
-            .gate
-            .judge_bytes(target, &served.digest, &served.bytes, served.signature.as_deref())
-            .await?;
-        let written = Stamp::of(target).map_or((0, 0), |stamp| stamp.modified());
-        let candidate = self
-            .engine
-            .candidate(target, served.bytes.clone(), served.digest.clone(), written, standing)
-            .await?;
-        self.gate.judge_descriptor(&candidate.digest, &candidate.descriptor).await?;
-        if candidate.descriptor.name != name {
-            return Err(AdmissionError::SelfTest("it is another backend"));
-        }
-        Ok(candidate)
     }
 }
 

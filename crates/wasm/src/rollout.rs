@@ -9,12 +9,11 @@ use std::path::{Path, PathBuf};
 
 use tokio::time::Instant;
 
-use super::candidates::Candidate;
+use super::candidates::{Candidate, Candidates};
 use super::install;
 use super::loader::{KnownFile, Loader};
 use super::report::LoadReport;
 use super::rollback::aside;
-use super::source;
 use super::trust::{read_signature, signature_of};
 use super::version_error::{ComponentVersionError, short};
 use aetheel_model::audit::{AuditEntry, AuditKind};
@@ -24,68 +23,31 @@ use aetheel_recording::{Backend as _, Generation};
 use aetheel_store::workspace::ServedComponent;
 use aetheel_turn::VersionError;
 
-/// The part of the loader that holds new versions back.
-pub(super) struct RolloutControl<'a>(pub(super) &'a mut Loader);
-
-impl RolloutControl<'_> {
+impl Loader {
     /// Returns whether an admitted component must be promoted before it serves, because another
     /// version of its backend serves, or served before the start.
     pub(super) async fn is_held_back(&mut self, candidate: &Candidate) -> bool {
-        if self.0.rollout == Rollout::Now {
+        if self.rollout == Rollout::Now {
             return false;
         }
         self.serve_last(candidate).await;
-        self.must_wait(candidate)
-    }
-
-    /// Makes a component the one on rollout.
-    pub(super) fn hold_back(&mut self, candidate: Candidate) -> LoadReport {
-        let (name, version) =
-            (candidate.descriptor.name.clone(), candidate.descriptor.version.clone());
-        let (path, digest) = (candidate.path.clone(), candidate.digest.clone());
-        let serving =
-            self.0.candidates.serving(&name).map(|serving| format!("{:?}", serving.backend));
-        self.0.candidates.set_successor(candidate);
-        tracing::info!(backend = %name, version, digest = short(&digest), serving, path = %path.display(), "a new version is on rollout and does not serve yet; hint: `aetheel backend rollout {name}` shows its state");
-        LoadReport::OnRollout { name, path }
-    }
-
-    /// Returns whether a component must be promoted before it serves. It need not if another file
-    /// would serve anyway, or if it is made for the installed agent and the serving one is not.
-    fn must_wait(&self, candidate: &Candidate) -> bool {
-        let name = &candidate.descriptor.name;
-        let Some(serving) = self.0.candidates.serving(name).map(|serving| serving.backend) else {
-            return false;
-        };
-        if serving.generation().digest == candidate.digest
-            || self.0.candidates.would_serve(candidate).0.digest != candidate.digest
-        {
-            return false;
-        }
-        let agent = self.0.candidates.agent_version(name);
-        let fits = |descriptor: &aetheel_model::agent::Descriptor| {
-            agent.as_deref().and_then(|agent| descriptor.fits(agent))
-        };
-        !(fits(&candidate.descriptor) == Some(true) && fits(serving.descriptor()) == Some(false))
+        self.candidates.must_wait(candidate)
     }
 
     /// Makes the component serve that served last, if nothing serves the backend of this candidate.
     async fn serve_last(&mut self, candidate: &Candidate) {
         let (name, path) = (&candidate.descriptor.name, &candidate.path);
-        let (Some(components), None) = (self.0.components.clone(), self.0.candidates.serving(name))
-        else {
+        if self.keeper.store.is_none() || self.candidates.serving(name).is_some() {
             return;
-        };
+        }
         let begun = Instant::now();
-        let backend = name.clone();
-        let kept = tokio::task::spawn_blocking(move || components.before(&backend, None)).await;
-        for served in kept.unwrap_or_default() {
+        for served in self.keeper.before(name, None).await {
             if served.digest == candidate.digest {
                 return;
             }
-            match self.0.readmit(path, name, &served).await {
+            match self.admitter.readmit(path, name, &served).await {
                 Ok(last) => {
-                    self.0.candidates.insert(last);
+                    self.candidates.insert(last);
                     break;
                 }
                 Err(error) => {
@@ -93,31 +55,18 @@ impl RolloutControl<'_> {
                 }
             }
         }
-        if let Some(generation) = self.0.candidates.serve_best(name) {
-            let (name, path) = (name.clone(), path.clone());
+        if let Some(generation) = self.candidates.serve_best(name) {
             tracing::info!(backend = %name, %generation, path = %path.display(), "the version that served before the start serves; the file contains a new one");
-            self.0.report(LoadReport::Loaded { name, generation, path, took: begun.elapsed() });
-        }
-    }
-
-    /// Adds the successor of a backend to its candidates if it need not wait any more, because the
-    /// version of the agent changed.
-    pub(super) fn reconsider_successor(&mut self, name: &str) {
-        if let Some(successor) = self.0.candidates.successor(name)
-            && !self.must_wait(&successor)
-        {
-            self.0.candidates.drop_successor(name);
-            self.0.candidates.insert(successor);
+            self.report(LoadReport::loaded(name, generation, path.clone(), begun));
         }
     }
 
     /// Promotes the successors that another process added to the store.
     pub(super) async fn follow_promotions(&mut self) {
-        let Some(components) = self.0.components.clone() else { return };
-        for (name, digest) in self.0.candidates.successors() {
-            let (store, backend) = (components.clone(), name.clone());
-            let kept = tokio::task::spawn_blocking(move || store.kept(&backend)).await;
-            if kept.is_ok_and(|kept| kept.first() == Some(&digest))
+        for (name, digest) in self.candidates.successors() {
+            let backend = name.clone();
+            let kept = self.keeper.read(move |store| store.kept(&backend)).await;
+            if kept.first() == Some(&digest)
                 && let Err(error) = self.promote(&name, &digest).await
             {
                 tracing::warn!(backend = name, %error, "cannot promote the new version");
@@ -135,10 +84,10 @@ impl RolloutControl<'_> {
         digest: &str,
     ) -> Result<Generation, VersionError> {
         let begun = Instant::now();
-        let successor = self.known_successor(name, digest)?;
+        let successor = self.candidates.known_successor(name, digest)?;
         let path = successor.path.clone();
-        let source = self.read_successor(&successor).await?;
-        if let Some(components) = self.0.components.clone() {
+        let source = self.admitter.read_successor(&successor).await?;
+        if let Some(components) = self.keeper.store.clone() {
             let (backend, beside) = (name.to_owned(), signature_of(&path));
             let kept = tokio::task::spawn_blocking(move || {
                 let signature = read_signature(&beside);
@@ -149,18 +98,13 @@ impl RolloutControl<'_> {
             let kept = kept.await.map_err(|_| VersionError::ShuttingDown)?;
             kept.map_err(|error| VersionError::Component(Box::new(error)))?;
         }
-        self.0.candidates.drop_successor(name);
-        self.0.candidates.insert(successor);
-        let Some(generation) = self.0.candidates.serve_best(name) else {
+        self.candidates.drop_successor(name);
+        self.candidates.insert(successor);
+        let Some(generation) = self.candidates.serve_best(name) else {
             return Err(ComponentVersionError::AlreadyServes(name.to_owned()).into());
         };
         tracing::info!(backend = name, %generation, path = %path.display(), "the new version was promoted and serves");
-        self.0.report(LoadReport::Loaded {
-            name: name.to_owned(),
-            generation: generation.clone(),
-            path,
-            took: begun.elapsed(),
-        });
+        self.report(LoadReport::loaded(name, generation.clone(), path, begun));
         Ok(generation)
     }
 
@@ -174,12 +118,17 @@ impl RolloutControl<'_> {
         name: &str,
         digest: &str,
     ) -> Result<PathBuf, VersionError> {
-        let successor = self.known_successor(name, digest)?;
-        self.read_successor(&successor).await?;
+        let successor = self.candidates.known_successor(name, digest)?;
+        self.admitter.read_successor(&successor).await?;
         let target = successor.path;
-        let serving = self.0.candidates.serving(name).filter(|serving| serving.info.path == target);
+        let serving = self.candidates.serving(name).filter(|serving| serving.info.path == target);
         let back = match serving {
-            Some(serving) => Some(self.served(name, &serving.backend.generation().digest).await?),
+            Some(serving) => {
+                let digest = &serving.backend.generation().digest;
+                let mut kept = self.keeper.before(name, None).await.into_iter();
+                let served = kept.find(|served| served.digest == *digest);
+                Some(served.ok_or_else(|| ComponentVersionError::NothingKept(name.to_owned()))?)
+            }
             None => None,
         };
         let digest_back = back.as_ref().map(|served| served.digest.clone());
@@ -190,68 +139,77 @@ impl RolloutControl<'_> {
                 .install(Some(&kept_as)),
             None => std::fs::rename(&to, &kept_as),
         });
-        match placed.await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => {
-                return Err(ComponentVersionError::Write { path: target, error }.into());
-            }
-            Err(_) => return Err(VersionError::ShuttingDown),
-        }
-        self.0.candidates.drop_successor(name);
+        let placed = placed.await.map_err(|_| VersionError::ShuttingDown)?;
+        placed.map_err(|error| ComponentVersionError::Write { path: target.clone(), error })?;
+        self.candidates.drop_successor(name);
         match digest_back {
             Some(digest) => {
-                // The next rescan sets the stamp.
-                let seen = KnownFile {
-                    stamp: None,
-                    signature: self.0.gate.stamp(&target),
-                    digest: Some(digest),
-                    name: Some(name.to_owned()),
-                    pending_decision: None,
-                };
-                self.0.files.insert(target, seen);
+                let signature = self.admitter.gate.stamp(&target);
+                self.files.insert(target, KnownFile::placed(signature, digest, name));
             }
-            None => drop(self.0.files.remove(&target)),
+            None => drop(self.files.remove(&target)),
         }
         AuditEntry::new(AuditKind::ComponentWithdrawn).with("backend", name).note();
         tracing::info!(backend = name, kept = %moved.display(), "the new version was withdrawn");
         Ok(moved)
     }
+}
+
+impl Candidates {
+    /// Makes a component the one on rollout.
+    pub(super) fn hold_back(&mut self, candidate: Candidate) -> LoadReport {
+        let (name, version) =
+            (candidate.descriptor.name.clone(), candidate.descriptor.version.clone());
+        let (path, digest) = (candidate.path.clone(), candidate.digest.clone());
+        let serving = self.serving(&name).map(|serving| format!("{:?}", serving.backend));
+        self.set_successor(candidate);
+        tracing::info!(backend = %name, version, digest = short(&digest), serving, path = %path.display(), "a new version is on rollout and does not serve yet; hint: `aetheel backend rollout {name}` shows its state");
+        LoadReport::OnRollout { name, path }
+    }
+
+    /// Returns whether a component must be promoted before it serves. It need not if another file
+    /// would serve anyway, or if it is made for the installed agent and the serving one is not.
+    fn must_wait(&self, candidate: &Candidate) -> bool {
+        let name = &candidate.descriptor.name;
+        let Some(serving) = self.serving(name).map(|serving| serving.backend) else {
+            return false;
+        };
+        if serving.generation().digest == candidate.digest
+            || self.would_serve(candidate).0.digest != candidate.digest
+        {
+            return false;
+        }
+        let agent = self.agent_version(name);
+        let fits = |descriptor: &aetheel_model::agent::Descriptor| {
+            agent.as_deref().and_then(|agent| descriptor.fits(agent))
+        };
+        !(fits(&candidate.descriptor) == Some(true) && fits(serving.descriptor()) == Some(false))
+    }
+
+    /// Adds the successor of a backend to its candidates if it need not wait any more, because the
+    /// version of the agent changed.
+    pub(super) fn reconsider_successor(&mut self, name: &str) {
+        if let Some(successor) = self.successor(name)
+            && !self.must_wait(&successor)
+        {
+            self.drop_successor(name);
+            self.insert(successor);
+        }
+    }
 
     fn known_successor(&self, name: &str, digest: &str) -> Result<Candidate, VersionError> {
-        let successor = self.0.candidates.successor(name);
+        let successor = self.successor(name);
         successor
             .filter(|successor| successor.digest == digest)
             .ok_or_else(|| ComponentVersionError::NotOnRollout(name.to_owned()).into())
     }
 
-    /// Reads the file of a successor, which must still contain it.
-    async fn read_successor(
-        &self,
-        successor: &Candidate,
-    ) -> Result<source::ComponentSource, VersionError> {
-        let path = successor.path.clone();
-        match source::read(path.clone(), self.0.engine.limits().component).await {
-            Ok(source) if source.digest == successor.digest => Ok(source),
-            Ok(_) => Err(ComponentVersionError::FileChanged(path).into()),
-            Err(error) => Err(ComponentVersionError::Unreadable { path, error }.into()),
-        }
-    }
-
-    async fn served(&self, name: &str, digest: &str) -> Result<ServedComponent, VersionError> {
-        let nothing = || ComponentVersionError::NothingKept(name.to_owned());
-        let components = self.0.components.clone().ok_or_else(nothing)?;
-        let backend = name.to_owned();
-        let kept = tokio::task::spawn_blocking(move || components.before(&backend, None)).await;
-        let mut kept = kept.unwrap_or_default().into_iter();
-        Ok(kept.find(|served| served.digest == digest).ok_or_else(nothing)?)
-    }
-
     /// Drops the successor whose file is at this path, unless the file still contains it.
     pub(super) fn drop_changed_successor(&mut self, path: &Path, digest: Option<&str>) {
-        let changed = self.0.candidates.successor_of_file(path);
+        let changed = self.successor_of_file(path);
         if let Some(successor) = changed.filter(|it| Some(it.digest.as_str()) != digest) {
             let name = &successor.descriptor.name;
-            self.0.candidates.drop_successor(name);
+            self.drop_successor(name);
             tracing::info!(backend = %name, path = %path.display(), "the file of a new version changed, which ends its rollout");
         }
     }
