@@ -4,11 +4,11 @@
 //! a nonce that Discord enforces, so that a repeated request never posts twice. The Discord server
 //! of the tests refuses messages that break these rules.
 
-mod callbacks;
 pub(crate) mod endpoints;
 mod foreign_acks;
 pub(crate) mod interactions;
 mod reactions;
+pub(crate) mod responses;
 mod unleased;
 
 use std::collections::HashSet;
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tracing::warn;
 
 use self::endpoints::Endpoint;
-use self::foreign_acks::ForeignAcks;
+use self::responses::Responses;
 use crate::rest::{Rest, RestError, Timeouts, Upload};
 use crate::wire::Message;
 
@@ -55,12 +55,14 @@ pub(super) struct Api {
     pub(super) rest: Rest,
     /// Channels in which the bot cannot reply to messages.
     no_reply_channels: Arc<Mutex<HashSet<u64>>>,
-    foreign_acks: Arc<ForeignAcks>,
+    /// The responses to interactions.
+    pub(super) responses: Responses,
 }
 
 impl Api {
     pub(super) fn new(rest: Rest) -> Self {
-        Self { rest, no_reply_channels: Arc::default(), foreign_acks: Arc::default() }
+        let responses = Responses::new(rest.clone());
+        Self { rest, no_reply_channels: Arc::default(), responses }
     }
 
     /// Forgets the channels without replies, because permissions have changed somewhere.
@@ -188,63 +190,6 @@ impl Api {
             Err(error) if !error.is_gone() => Err(error),
             _ => Ok(()),
         }
-    }
-
-    /// Puts text into the deferred answer.
-    pub(super) async fn edit_original(
-        &self,
-        application: u64,
-        interaction: u64,
-        token: &str,
-        content: &str,
-        timeouts: Timeouts,
-    ) -> Result<PostedMessage, RestError> {
-        self.edit_original_with(application, interaction, token, content, &Value::Null, timeouts)
-            .await
-    }
-
-    /// Puts text, and menus and buttons unless `components` is null, into the answer.
-    pub(super) async fn edit_original_with(
-        &self,
-        application: u64,
-        interaction: u64,
-        token: &str,
-        content: &str,
-        components: &Value,
-        timeouts: Timeouts,
-    ) -> Result<PostedMessage, RestError> {
-        let endpoint = Endpoint::EditOriginal { application, interaction, token };
-        let body = message_body(content, components);
-        posted(&self.send(endpoint, Some(body), timeouts).await?)
-    }
-
-    /// Posts a further message through the token of an interaction. Such a message has no nonce, so
-    /// this is used only in channels in which the bot may not post.
-    pub(super) async fn follow_up(
-        &self,
-        application: u64,
-        interaction: u64,
-        token: &str,
-        content: &str,
-        timeouts: Timeouts,
-    ) -> Result<PostedMessage, RestError> {
-        let endpoint = Endpoint::FollowUp { application, interaction, token };
-        let body = message_body(content, &Value::Null);
-        posted(&self.send(endpoint, Some(body), timeouts).await?)
-    }
-
-    /// Sends a message that only the user sees, after an interaction was answered.
-    pub(super) async fn follow_up_privately(
-        &self,
-        application: u64,
-        interaction: u64,
-        token: &str,
-        text: &str,
-        timeouts: Timeouts,
-    ) -> Result<(), RestError> {
-        let endpoint = Endpoint::FollowUp { application, interaction, token };
-        let body = private(message_body(text, &Value::Null));
-        self.send(endpoint, Some(body), timeouts).await.map(drop)
     }
 
     pub(super) async fn get<T: DeserializeOwned>(

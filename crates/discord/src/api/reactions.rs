@@ -6,16 +6,6 @@ use crate::rest::rate_share::Rank;
 use crate::rest::{RestError, Timeouts};
 
 impl Api {
-    /// Marks a message as seen but not accepted.
-    pub(crate) async fn mark_refused(
-        &self,
-        channel: u64,
-        message: u64,
-        timeouts: Timeouts,
-    ) -> Result<(), RestError> {
-        self.react(channel, message, "🚫", timeouts.with_rank(Rank::Marker)).await
-    }
-
     /// Adds a reaction to a message.
     pub(crate) async fn react(
         &self,

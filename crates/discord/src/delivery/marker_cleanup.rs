@@ -26,7 +26,7 @@ impl BotContext {
                 let Some(mut token) = place.token else { return };
                 let text = quote::with_quote(place.heading.as_deref(), STOPPED);
                 let application = self.identity.application;
-                edit_command_message(&self.api, application, &mut token, &text).await;
+                edit_command_message(&self.api.responses, application, &mut token, &text).await;
             }
             DiscordOrigin::Internal { .. } | DiscordOrigin::Elsewhere => {}
         }

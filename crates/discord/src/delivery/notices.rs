@@ -123,14 +123,8 @@ async fn mark_command_unfinished(inner: &BotContext, event: &Event, channel: u64
     let text = quote::with_quote(place.heading.as_deref(), UNFINISHED);
     if let Err(error) = inner
         .api
-        .edit_original_with(
-            application,
-            token.interaction,
-            &token.value,
-            &text,
-            &json!([]),
-            timeouts,
-        )
+        .responses
+        .edit(application, token.interaction, &token.value, &text, &json!([]), timeouts)
         .await
     {
         debug!(channel, %error, "cannot mark a command as interrupted");

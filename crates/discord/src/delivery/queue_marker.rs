@@ -7,12 +7,14 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
+use serde_json::Value;
 use tokio::task::{JoinHandle, JoinSet};
 use tracing::debug;
 
 use crate::api::Api;
 use crate::api::endpoints::Endpoint;
 use crate::api::interactions::InteractionToken;
+use crate::api::responses::Responses;
 use crate::rest::Timeouts;
 use crate::rest::rate_share::Rank;
 use crate::text::quote;
@@ -31,7 +33,7 @@ const NUMBERS: [&str; 11] = ["1️⃣", "2️⃣", "3️⃣", "4️⃣", "5️�
 
 /// Replaces the text of a command's own message if its token can be used. A failure is only logged.
 pub(crate) async fn edit_command_message(
-    api: &Api,
+    responses: &Responses,
     application: u64,
     token: &mut InteractionToken,
     text: &str,
@@ -40,7 +42,9 @@ pub(crate) async fn edit_command_message(
         return;
     }
     let InteractionToken { interaction, value, .. } = token;
-    let edited = api.edit_original(application, *interaction, value, text, MARKER_TIMEOUTS).await;
+    let nothing = Value::Null;
+    let edited =
+        responses.edit(application, *interaction, value, text, &nothing, MARKER_TIMEOUTS).await;
     if let Err(error) = edited {
         debug!(interaction, %error, "cannot edit the message of a command that waits or was stopped");
     }
@@ -105,7 +109,7 @@ impl QueueMarkers {
         let api = api.clone();
         let text = quote::with_quote(Some(&heading), &format!("-# ⏳ {ahead} before this one."));
         let shown = tokio::spawn(async move {
-            edit_command_message(&api, application, &mut token, &text).await;
+            edit_command_message(&api.responses, application, &mut token, &text).await;
             token
         });
         *marker = Some(QueueMarker::Line { heading, shown });
@@ -127,7 +131,7 @@ impl QueueMarkers {
                     QueueMarker::Line { heading, shown } => {
                         let Ok(mut token) = shown.await else { return };
                         let text = quote::with_quote(Some(&heading), RESTARTING);
-                        edit_command_message(&api, application, &mut token, &text).await;
+                        edit_command_message(&api.responses, application, &mut token, &text).await;
                     }
                 }
             });

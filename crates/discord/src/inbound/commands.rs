@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
 use tracing::warn;
 
 use super::{CommandOutcome, InboundProcessor, OutcomeSender, event_key};
@@ -193,7 +194,10 @@ fn put_answer(
     let (api, application, channel) = (api.clone(), identity.application, slash.channel);
     tokio::spawn(async move {
         let sent = if token.is_usable().await {
-            api.edit_original(application, token.interaction, &token.value, &text, timeouts).await
+            let (interaction, nothing) = (token.interaction, Value::Null);
+            api.responses
+                .edit(application, interaction, &token.value, &text, &nothing, timeouts)
+                .await
         } else {
             api.post(channel, None, &nonce(), &text, timeouts).await
         };

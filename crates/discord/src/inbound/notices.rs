@@ -8,6 +8,7 @@ use tracing::{debug, warn};
 
 use crate::api::{Api, nonce, waiting_nonce};
 use crate::rest::Timeouts;
+use crate::rest::rate_share::Rank;
 
 /// Minimum time between two notices in a channel.
 const REFUSAL_INTERVAL: Duration = Duration::from_secs(10);
@@ -77,7 +78,7 @@ pub(super) async fn send(
 
 /// Marks a message as refused. Returns `false` if another attempt may succeed.
 pub(super) async fn mark(api: &Api, channel: u64, message: u64, timeouts: Timeouts) -> bool {
-    match api.mark_refused(channel, message, timeouts).await {
+    match api.react(channel, message, "🚫", timeouts.with_rank(Rank::Marker)).await {
         Ok(()) => true,
         Err(error) => {
             debug!(channel, %error, "cannot mark a message that was refused; hint: the bot needs Add Reactions there");

@@ -236,19 +236,20 @@ impl EventRouter {
             let sent = match outcome {
                 Ok(CommandOutcome::Kept) => None,
                 Ok(CommandOutcome::Done(answer)) => {
-                    Some(
-                        match api.answer_at_once(interaction, &token, &answer, ACK_TIMEOUTS).await {
-                            // The action is done, even if the command cannot be answered any more.
-                            Err(_) => {
-                                api.post(channel, None, &nonce(), &answer, timeouts).await.map(drop)
-                            }
-                            sent => sent,
-                        },
-                    )
+                    let answered =
+                        api.responses.answer_at_once(interaction, &token, &answer, ACK_TIMEOUTS);
+                    Some(match answered.await {
+                        // The action is done, even if the command cannot be answered any more.
+                        Err(_) => {
+                            api.post(channel, None, &nonce(), &answer, timeouts).await.map(drop)
+                        }
+                        sent => sent,
+                    })
                 }
                 Err(why) => {
                     let text = why.to_string();
-                    Some(api.answer_privately(interaction, &token, &text, ACK_TIMEOUTS).await)
+                    let responses = &api.responses;
+                    Some(responses.answer_privately(interaction, &token, &text, ACK_TIMEOUTS).await)
                 }
             };
             if let Some(sent) = sent {
@@ -259,7 +260,7 @@ impl EventRouter {
                 }
                 return;
             }
-            let taken = api.defer(interaction, &token, ACK_TIMEOUTS).await;
+            let taken = api.responses.defer(interaction, &token, ACK_TIMEOUTS).await;
             if let Err(error) = &taken {
                 warn!(interaction, %error, "cannot acknowledge a command in time; the answer comes as a message");
             }
@@ -318,7 +319,8 @@ impl EventRouter {
     }
 
     fn answer_privately(&self, slash: &Interaction, text: String) {
-        let (api, interaction, token) = (self.api.clone(), slash.id, slash.token.clone());
+        let (api, interaction) = (self.api.responses.clone(), slash.id);
+        let token = slash.token.clone();
         tokio::spawn(async move {
             if let Err(error) = api.answer_privately(interaction, &token, &text, ACK_TIMEOUTS).await
             {

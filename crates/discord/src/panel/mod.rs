@@ -279,6 +279,7 @@ impl Panels {
             };
             if let Err(error) = this
                 .api
+                .responses
                 .callback(
                     caller.id,
                     &caller.token,
@@ -295,7 +296,7 @@ impl Panels {
     /// Responds within Discord's three seconds. Returns `false` if Discord did not accept the
     /// response.
     async fn acknowledge(&self, caller: &Interaction, body: Value) -> bool {
-        match self.api.callback(caller.id, &caller.token, body, ACK_TIMEOUTS).await {
+        match self.api.responses.callback(caller.id, &caller.token, body, ACK_TIMEOUTS).await {
             Ok(()) => true,
             Err(error) => {
                 warn!(interaction = caller.id, %error, "cannot answer a command or a menu in time");
@@ -308,7 +309,8 @@ impl Panels {
         let timeouts = self.options.time_limits.send;
         if let Err(error) = self
             .sender
-            .edit_original_with(
+            .responses
+            .edit(
                 self.identity.application,
                 caller.id,
                 &caller.token,
@@ -326,6 +328,7 @@ impl Panels {
         let text = page::cut_to_page(text);
         if let Err(error) = self
             .sender
+            .responses
             .follow_up_privately(
                 self.identity.application,
                 caller.id,

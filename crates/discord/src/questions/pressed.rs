@@ -102,7 +102,11 @@ impl PressHandler {
                 None,
             ),
         };
-        match self.api.first_callback(interaction, token, body, may_be_answered, ACK_TIMEOUTS).await
+        match self
+            .api
+            .responses
+            .first_callback(interaction, token, body, may_be_answered, ACK_TIMEOUTS)
+            .await
         {
             Ok(false) if may_be_answered => return,
             Ok(_) => {}
@@ -114,6 +118,7 @@ impl PressHandler {
         if let Some(note) = note
             && let Err(error) = self
                 .api
+                .responses
                 .follow_up_privately(
                     self.identity.application,
                     interaction,

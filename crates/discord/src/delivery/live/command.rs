@@ -30,14 +30,8 @@ impl Live {
             if let Err(error) = self
                 .inner
                 .api
-                .edit_original_with(
-                    application,
-                    token.interaction,
-                    &token.value,
-                    &text,
-                    &json!([]),
-                    timeouts,
-                )
+                .responses
+                .edit(application, token.interaction, &token.value, &text, &json!([]), timeouts)
                 .await
             {
                 debug!(channel = self.target.channel, %error, "cannot say that the answer follows");
@@ -73,7 +67,8 @@ impl Live {
         let edited = self
             .inner
             .api
-            .edit_original_with(application, token.interaction, &token.value, piece, rows, timeouts)
+            .responses
+            .edit(application, token.interaction, &token.value, piece, rows, timeouts)
             .await;
         if matches!(edited, Err(RestError::Refused { status: 401 | 404, .. })) {
             self.target.token = None;

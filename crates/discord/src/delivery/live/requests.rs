@@ -20,16 +20,10 @@ impl Live {
         match (&self.target.token, slot.id) {
             (Some(token), _) if index == 0 => {
                 let application = self.inner.identity.application;
-                api.edit_original_with(
-                    application,
-                    token.interaction,
-                    &token.value,
-                    shown,
-                    rows,
-                    timeouts,
-                )
-                .await
-                .map(drop)
+                api.responses
+                    .edit(application, token.interaction, &token.value, shown, rows, timeouts)
+                    .await
+                    .map(drop)
             }
             (_, Some(id)) => api.edit_with(self.target.channel, id, shown, rows, timeouts).await,
             (_, None) => Ok(()),
@@ -94,6 +88,7 @@ impl Live {
                         let posted = self
                             .inner
                             .api
+                            .responses
                             .follow_up(
                                 application,
                                 token.interaction,

@@ -1,17 +1,30 @@
-//! The first response to an interaction, which Discord expects within three seconds.
+//! The responses to an interaction. Discord expects the first one within three seconds.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::endpoints::Endpoint;
-use super::{Api, message_body, private};
-use crate::rest::{RestError, Timeouts};
+use super::foreign_acks::ForeignAcks;
+use super::{PostedMessage, message_body, posted, private};
+use crate::rest::{Rest, RestError, Timeouts};
 
 /// Discord's error code for an interaction that was acknowledged before.
 const ALREADY_ACKNOWLEDGED: u64 = 40_060;
 
-impl Api {
+/// Responds to interactions, each of which is given by its id and token.
+#[derive(Clone, Debug)]
+pub(crate) struct Responses {
+    rest: Rest,
+    foreign_acks: Arc<ForeignAcks>,
+}
+
+impl Responses {
+    pub(super) fn new(rest: Rest) -> Self {
+        Self { rest, foreign_acks: Arc::default() }
+    }
+
     /// Responds to an interaction.
     pub(crate) async fn callback(
         &self,
@@ -83,5 +96,49 @@ impl Api {
     ) -> Result<(), RestError> {
         let body = json!({"type": 4, "data": message_body(text, &Value::Null)});
         self.callback(interaction, token, body, timeouts).await
+    }
+
+    /// Puts text, and menus and buttons unless `components` is null, into the answer.
+    pub(crate) async fn edit(
+        &self,
+        application: u64,
+        interaction: u64,
+        token: &str,
+        content: &str,
+        components: &Value,
+        timeouts: Timeouts,
+    ) -> Result<PostedMessage, RestError> {
+        let endpoint = Endpoint::EditOriginal { application, interaction, token };
+        let body = message_body(content, components);
+        posted(&self.rest.send(&endpoint.request(Some(body)), timeouts).await?)
+    }
+
+    /// Posts a further message through the token of an interaction. Such a message has no nonce, so
+    /// this is used only in channels in which the bot may not post.
+    pub(crate) async fn follow_up(
+        &self,
+        application: u64,
+        interaction: u64,
+        token: &str,
+        content: &str,
+        timeouts: Timeouts,
+    ) -> Result<PostedMessage, RestError> {
+        let endpoint = Endpoint::FollowUp { application, interaction, token };
+        let body = message_body(content, &Value::Null);
+        posted(&self.rest.send(&endpoint.request(Some(body)), timeouts).await?)
+    }
+
+    /// Sends a message that only the user sees, after an interaction was answered.
+    pub(crate) async fn follow_up_privately(
+        &self,
+        application: u64,
+        interaction: u64,
+        token: &str,
+        text: &str,
+        timeouts: Timeouts,
+    ) -> Result<(), RestError> {
+        let endpoint = Endpoint::FollowUp { application, interaction, token };
+        let body = private(message_body(text, &Value::Null));
+        self.rest.send(&endpoint.request(Some(body)), timeouts).await.map(drop)
     }
 }
