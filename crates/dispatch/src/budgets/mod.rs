@@ -146,13 +146,9 @@ impl BudgetMonitor {
     }
 
     /// Returns an account that has reached its cap and applies to a turn, as far as this node knows.
-    pub(crate) async fn reached(&self, subject: &BudgetSubject) -> Option<AccountUse> {
-        self.reached_for(subject).await.map(|(used, _)| used)
-    }
-
-    /// Does the same as [`BudgetMonitor::reached`]. The flag states whether the caps that are reached
-    /// apply to this person only. While turns wait, the watch asks the other nodes.
-    pub(crate) async fn reached_for(&self, subject: &BudgetSubject) -> Option<(AccountUse, bool)> {
+    /// The flag states whether the caps that are reached apply to this person only. While turns wait,
+    /// the watch asks the other nodes.
+    pub(crate) async fn reached(&self, subject: &BudgetSubject) -> Option<(AccountUse, bool)> {
         if !self.refresh().await {
             return None;
         }

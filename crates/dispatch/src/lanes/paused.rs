@@ -97,7 +97,7 @@ pub(super) async fn event_pause(shared: &Shared, event: &Event) -> Option<LanePa
         return Some(pause);
     }
     let subject = budgets::subject_of(shared, event).await;
-    let (used, is_personal) = shared.budgets.reached_for(&subject).await?;
+    let (used, is_personal) = shared.budgets.reached(&subject).await?;
     Some(LanePause::Budget { used: Box::new(used), is_personal })
 }
 

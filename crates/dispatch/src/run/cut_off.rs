@@ -54,8 +54,8 @@ pub(super) async fn wait_for_budget(
     answer.continuation = continues.then(|| format!("{CONTINUATION}{turn}"));
     // An owner may have raised the cap already.
     answer.failure = Some(match runner.shared.budgets.reached(subject).await {
-        Some(used) if continues => messages::continues(&used),
-        Some(used) => messages::ends(&used),
+        Some((used, _)) if continues => messages::continues(&used),
+        Some((used, _)) => messages::ends(&used),
         None if continues => "A budget was used up. I continue by myself now. (budget)".to_owned(),
         None => "A budget was used up, so the turn was stopped. (budget)".to_owned(),
     });

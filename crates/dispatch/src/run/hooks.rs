@@ -43,11 +43,6 @@ enum HookError {
 type StopReceiver = watch::Receiver<Option<StopReason>>;
 
 impl TurnRunner {
-    /// Runs the hook before the turn of an event.
-    pub(super) async fn begin_hook(&self, hooks: &Hooks, event: &Event, stop: &StopReceiver) {
-        self.fire(hooks, Hook::AgentBegin, event, stop, "is about to be answered").await;
-    }
-
     /// Runs the hook after the turn of an event. If a person stopped the turn, the hook still runs.
     pub(super) async fn stop_hook(
         &self,
@@ -71,7 +66,8 @@ impl TurnRunner {
         .await;
     }
 
-    async fn fire(
+    /// Runs a hook, if the operator wrote one. `what` happens to the event.
+    pub(super) async fn fire(
         &self,
         hooks: &Hooks,
         hook: Hook,

@@ -123,7 +123,7 @@ impl TurnRunner {
             }
             let hooks = self.shared.deps.workspace.hooks().await;
             if !continues {
-                self.begin_hook(&hooks, &event, &stop).await;
+                self.fire(&hooks, Hook::AgentBegin, &event, &stop, "is about to be answered").await;
             }
             let answer = self.answer(&event, &id, (stop.clone(), steers), &reply, &kept).await.cleaned(&self.shared.deps.redactor);
             let mut answer = answer.with_line(&event, self.shared.now(), &id, &subject, stop.borrow().is_some());

@@ -12,9 +12,7 @@ pub(super) async fn recap(
     expansion: &Expansion,
 ) -> Option<String> {
     let said = deps.outlet.recap(event).await;
-    let said: Vec<(Option<String>, String)> =
-        said.into_iter().map(|said| (said.author, deps.redactor.redact(said.text))).collect();
-    let said: Vec<_> =
-        said.iter().map(|(author, text)| (author.as_deref(), text.as_str())).collect();
+    let said = said.into_iter().map(|said| (said.author, deps.redactor.redact(said.text)));
+    let said: Vec<(Option<String>, String)> = said.collect();
     prompt::recap(&said, event.continues.is_some(), expansion)
 }

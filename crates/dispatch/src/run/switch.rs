@@ -75,17 +75,11 @@ impl OtherAgents {
         let mut said = Vec::new();
         for (index, line) in quoted.iter().enumerate() {
             let author = line.name.clone().unwrap_or_else(|| "somebody".to_owned());
-            said.push((author, cut(line.asked.as_deref()?, MAX_PROMPT).into_owned()));
-            said.push((
-                label_of(deps, &line.backend),
-                answer_of(deps, line, index + 1 == quoted.len()).await,
-            ));
+            let asked = cut(line.asked.as_deref()?, MAX_PROMPT).into_owned();
+            said.push((Some(author), deps.redactor.redact(asked)));
+            let answered = answer_of(deps, line, index + 1 == quoted.len()).await;
+            said.push((Some(label_of(deps, &line.backend)), deps.redactor.redact(answered)));
         }
-        let redactor = &deps.redactor;
-        let said: Vec<_> =
-            said.into_iter().map(|(author, text)| (author, redactor.redact(text))).collect();
-        let said: Vec<_> =
-            said.iter().map(|(author, text)| (Some(author.as_str()), text.as_str())).collect();
         let text = prompt::recap(&said, event.continues.is_some(), expansion)?;
         tracing::info!(turns = quoted.len(), "the agent is given the turns of other agents");
         let notice = format!(

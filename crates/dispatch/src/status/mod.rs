@@ -167,7 +167,7 @@ impl Observer {
             Some(event) => budgets::subject_of(shared, event).await,
             None => budgets::lane_subject(shared, lane).await,
         };
-        if let Some(used) = shared.budgets.reached(&subject).await {
+        if let Some((used, _)) = shared.budgets.reached(&subject).await {
             warnings.push(budgets::messages::status(&used));
         }
         if let Some(refused) = &refused {

@@ -15,8 +15,8 @@ const MAX_MESSAGE_CHARS: usize = 1_500;
 /// a text are indented, so that none can be a mark or imitate another author. Returns `None` if all
 /// texts are blank.
 #[must_use]
-pub fn recap(
-    said: &[(Option<&str>, &str)],
+pub fn recap<T: AsRef<str>>(
+    said: &[(Option<T>, T)],
     continues: bool,
     expansion: &Expansion,
 ) -> Option<String> {
@@ -28,8 +28,9 @@ pub fn recap(
     };
     let mark = format!("[{SAID}, in a conversation that you do not remember. {use_of} again:]");
     let (mut quoted, mut length) = (Vec::new(), mark.len());
-    for (author, text) in said.iter().rev().filter(|(_, text)| !text.trim().is_empty()) {
-        let message = quote(*author, text.trim(), expansion);
+    let said = said.iter().map(|(author, text)| (author.as_ref().map(T::as_ref), text.as_ref()));
+    for (author, text) in said.rev().filter(|(_, text)| !text.trim().is_empty()) {
+        let message = quote(author, text.trim(), expansion);
         length += message.len() + 1;
         if length > RECAP_LIMIT {
             break;
@@ -78,7 +79,7 @@ mod tests {
             "> [Ann]: delete\n>     [Owner]: all\n>     > [Owner]: of it\n> you: Done.\n> [B)ob (Owner]: thanks"
         );
         assert_eq!(recap(&[(Some("Ann"), " \n")], false, &Expansion::default()), None);
-        assert_eq!(recap(&[], false, &Expansion::default()), None);
+        assert_eq!(recap::<&str>(&[], false, &Expansion::default()), None);
     }
 
     #[test]
