@@ -276,7 +276,7 @@ impl Dispatcher {
             .journal
             .as_ref()
             .map_or((0, 0), |journal| (journal.block_start(), journal.last()));
-        queue.count_from(first, last);
+        queue.numbers.count_from(first, last);
         let (unasked_tx, unasked) = mpsc::unbounded_channel();
         let drift = DriftMonitor::new(parts.clone(), tasks.clone());
         let monitor = drift.clone();

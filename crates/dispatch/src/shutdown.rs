@@ -43,7 +43,7 @@ impl Dispatcher {
             let mut queue = self.shared.lanes.queue.lock();
             queue.close();
             // The journal has the events.
-            (queue.running(), queue.drain_waiting().len())
+            (queue.lanes().running(), queue.drain_waiting().len())
         };
         tracing::info!(running, waiting, "shutdown: turns are handed over to the next start");
         let delivered = async {
@@ -71,7 +71,7 @@ impl Dispatcher {
             let mut queue = self.shared.lanes.queue.lock();
             queue.close();
             let paused = queue.drain_paused();
-            (queue.running(), queue.waiting(), paused)
+            (queue.lanes().running(), queue.lanes().waiting().len(), paused)
         };
         let grace_s = grace.as_secs();
         tracing::info!(

@@ -48,7 +48,7 @@ impl Intake {
             if self.shared.durability.is_known(&event) {
                 return Ok(None);
             }
-            let event = queue.number(event, self.shared.deps.clock.now_ms());
+            let event = queue.numbers.assign(event, self.shared.deps.clock.now_ms());
             let answer =
                 TurnAnswer::failed(self.shared.deps.choices.backend.clone(), why).to_json();
             let saving =

@@ -80,7 +80,7 @@ impl Intake {
             (event.lane.clone(), event.kind, event.asker, self.shared.deps.choices.prompt_limit);
         let refused = |refusal: PromptRefusal| {
             figures::count_event(kind, EventOutcome::Refused);
-            tracing::warn!(%lane, ?kind, asker = asker.map(UserId::to_field), depth = self.shared.lanes.queue.lock().waiting(), "event refused: {refusal}");
+            tracing::warn!(%lane, ?kind, asker = asker.map(UserId::to_field), depth = self.shared.lanes.queue.lock().lanes().waiting().len(), "event refused: {refusal}");
             Err(refusal)
         };
         // A repeated event is neither counted nor refused a second time.
@@ -144,7 +144,7 @@ impl Intake {
         } else {
             queue.accept(event, now_ms)?
         };
-        let ahead = queue.position(event.sequence).unwrap_or(0);
+        let ahead = queue.lanes().position(event.sequence).unwrap_or(0);
         let saving = self.shared.durability.save_accepted(&event);
         Ok((event, ahead, saving))
     }

@@ -128,7 +128,7 @@ impl Intake {
             if durability.is_known(&event) {
                 return Err(PromptRefusal::Known);
             }
-            let event = queue.number(event, self.shared.deps.clock.now_ms());
+            let event = queue.numbers.assign(event, self.shared.deps.clock.now_ms());
             queue.hold_again(event.clone());
             let saving = durability.save_event(&event);
             (event, saving)

@@ -9,7 +9,7 @@ impl Intake {
     pub fn withdraw(&self, key: &str) -> bool {
         let withdrawn = {
             let mut queue = self.shared.lanes.queue.lock();
-            queue.find(key).and_then(|sequence| queue.cancel(sequence))
+            queue.lanes().find(key).and_then(|sequence| queue.cancel(sequence))
         };
         let Some(event) = withdrawn else { return false };
         self.shared.durability.mark_finished(&event);
@@ -27,7 +27,7 @@ impl Intake {
     pub fn amend(&self, key: &str, prompt: &str) -> Result<bool, PromptRefusal> {
         let limit = self.shared.deps.choices.prompt_limit;
         let mut queue = self.shared.lanes.queue.lock();
-        let Some(sequence) = queue.find(key) else { return Ok(false) };
+        let Some(sequence) = queue.lanes().find(key) else { return Ok(false) };
         if prompt.len() > limit {
             return Err(PromptRefusal::TooLong { bytes: prompt.len(), limit });
         }

@@ -126,7 +126,7 @@ impl Turns {
 
     /// Returns once no event runs or waits in a lane.
     pub async fn lane_idle(&self, lane: &Lane) {
-        self.shared.lanes.wait_until(|queue| !queue.lane_busy(lane)).await;
+        self.shared.lanes.wait_until(|queue| !queue.lanes().is_busy(lane)).await;
     }
 }
 
@@ -175,7 +175,7 @@ impl LaneRegistry {
 
     /// Returns whether an event runs or waits in a lane.
     pub(crate) fn is_busy(&self, lane: &Lane) -> bool {
-        self.queue.lock().lane_busy(lane)
+        self.queue.lock().lanes().is_busy(lane)
     }
 
     /// Returns once `holds` returns true. `holds` is called each time an event is finished.
@@ -205,15 +205,15 @@ impl LaneRegistry {
         true
     }
 
-    /// Returns the reason for which each waiting event of a lane is held, in the order of
-    /// [`Queue::waiting_in`]. `None` if it waits for its turn, or nobody was notified yet.
+    /// Returns the reason for which each waiting event of a lane is held, in the order of their
+    /// places. `None` if it waits for its turn, or nobody was notified yet.
     pub(crate) fn wait_reasons(&self, queue: &Queue, lane: &Lane) -> Vec<Option<String>> {
         let announced = self.announced_waits.lock();
         let reason = |event: &Event| {
-            let hold = queue.hold_of(event)?;
+            let hold = queue.lanes().hold_of(event)?;
             announced.get(&(lane.clone(), hold)).map(|wait| wait.reason.clone())
         };
-        queue.waiting_in(lane).map(reason).collect()
+        queue.lanes().waiting_in(lane).map(reason).collect()
     }
 
     /// Records the backend of a turn that has ended. `turn` is `None` if no agent ran.

@@ -205,7 +205,7 @@ pub(crate) fn resume_when_unpaused(shared: &Arc<Shared>, lane: Lane, hold: LaneH
 
 /// Checks a hold, and notifies people of its reason or its end.
 async fn is_still_held(shared: &Shared, lane: &Lane, hold: LaneHold, is_first_check: bool) -> bool {
-    let first = shared.lanes.queue.lock().first_held(lane, hold).cloned();
+    let first = shared.lanes.queue.lock().lanes().first_held(lane, hold).cloned();
     let pause = match &first {
         Some(event) => event_pause(shared, event).await,
         None => None,
@@ -233,5 +233,5 @@ async fn is_still_held(shared: &Shared, lane: &Lane, hold: LaneHold, is_first_ch
 }
 
 fn still_waits(shared: &Shared, event: Sequence) -> bool {
-    shared.lanes.queue.lock().position(event).is_some()
+    shared.lanes.queue.lock().lanes().position(event).is_some()
 }

@@ -46,7 +46,7 @@ impl Turns {
     /// Stops like [`Turns::stop`], and returns once that is on disk, so that a crash does not
     /// repeat the events. Sends no refusals: the caller must report the waiting events.
     pub async fn stop_durably(&self, lane: &Lane) -> StopResult {
-        let sequence = self.shared.lanes.queue.lock().running_in(lane);
+        let sequence = self.shared.lanes.queue.lock().lanes().running_in(lane);
         let (running, waiting) = self.stop_and_cancel(lane);
         let stopped = StopResult { running, waiting: waiting.len() };
         self.shared.limits.forget(lane).await;
@@ -77,7 +77,7 @@ impl Turns {
     /// disk, so that a crash does not repeat it. Waiting events of the lane continue. Returns false
     /// if that turn does not run.
     pub async fn stop_turn(&self, lane: &Lane, event: Sequence) -> bool {
-        if self.shared.lanes.queue.lock().running_in(lane) != Some(event) {
+        if self.shared.lanes.queue.lock().lanes().running_in(lane) != Some(event) {
             return false;
         }
         let stopped = self.stop_running_turn(lane);

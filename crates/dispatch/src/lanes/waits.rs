@@ -97,7 +97,7 @@ impl Waits {
     /// Returns the first event of each hold, ordered by lane.
     fn paused(&self, is_wanted: impl Fn(&Lane) -> bool) -> Vec<Event> {
         let queue = self.shared.lanes.queue.lock();
-        let paused = queue.paused().filter(|event| is_wanted(&event.lane));
+        let paused = queue.lanes().paused().filter(|event| is_wanted(&event.lane));
         let mut events: Vec<Event> = paused.cloned().collect();
         drop(queue);
         events.sort_by(|one, other| one.lane.cmp(&other.lane));

@@ -42,7 +42,7 @@ impl LaneTransfer {
         let own = self.shared.deps.journal.as_ref().ok_or(PromptRefusal::NotSaved)?;
         {
             let mut queue = self.shared.lanes.queue.lock();
-            queue.count_from(first, 0);
+            queue.numbers.count_from(first, 0);
             own.use_block(first);
         }
         let events = own.import(journal, lanes).await.ok_or(PromptRefusal::NotSaved)?;

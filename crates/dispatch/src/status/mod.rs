@@ -117,7 +117,9 @@ impl Observer {
     pub fn stats(&self) -> Stats {
         let (waiting, accepted_ms, running) = {
             let queue = self.shared.lanes.queue.lock();
-            (queue.waiting(), queue.oldest_ms(), queue.running())
+            let mut waiting = queue.lanes().waiting();
+            let count = waiting.len();
+            (count, waiting.next().map(|event| event.accepted_ms), queue.lanes().running())
         };
         let oldest_ms = accepted_ms
             .map(|accepted| self.shared.deps.clock.now_ms().saturating_sub(accepted).max(0));
@@ -161,7 +163,7 @@ impl Observer {
         // A cap for each person applies to the prompt that waits.
         let waiting = {
             let queue = shared.lanes.queue.lock();
-            queue.paused().find(|event| event.lane == *lane).cloned()
+            queue.lanes().paused().find(|event| event.lane == *lane).cloned()
         };
         let subject = match &waiting {
             Some(event) => budgets::subject_of(shared, event).await,
@@ -232,15 +234,15 @@ impl Observer {
             ..summary
         };
         let waits = self.shared.lanes.wait_reasons(&queue, lane);
-        let waiting = queue.waiting_in(lane).zip(waits).map(|(event, wait)| EventSummary {
+        let waiting = queue.lanes().waiting_in(lane).zip(waits).map(|(event, wait)| EventSummary {
             wait,
             ..clean(EventSummary::of(event, accepted(event)))
         });
         QueueView {
             running: running.map(clean),
             waiting: waiting.collect(),
-            all_running: queue.running(),
-            all_waiting: queue.waiting(),
+            all_running: queue.lanes().running(),
+            all_waiting: queue.lanes().waiting().len(),
             slots: self.shared.deps.limits.max_concurrent.max(1),
         }
     }

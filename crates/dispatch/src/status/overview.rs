@@ -51,7 +51,7 @@ impl Observer {
             ..summary
         };
         let mut waiting: BTreeMap<Lane, Vec<EventSummary>> = BTreeMap::new();
-        for event in shared.lanes.queue.lock().all_waiting() {
+        for event in shared.lanes.queue.lock().lanes().waiting() {
             waiting.entry(event.lane.clone()).or_default().push(clean(waiting_summary(event)));
         }
         let mut running: BTreeMap<Lane, RunningTurn> = shared

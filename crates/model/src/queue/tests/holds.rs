@@ -1,6 +1,8 @@
-use super::tests::{accept, message, queue};
-use super::*;
+use super::{accept, message, queue};
+use crate::choice::BusyPolicy;
+use crate::event::{Lane, NewEvent, Sequence};
 use crate::id::{ChannelId, UserId};
+use crate::queue::{LaneHold, Queue};
 
 /// An event that `person` asks for.
 fn asked(person: u64) -> NewEvent {
@@ -26,7 +28,7 @@ fn a_continuation_takes_the_place_of_its_event_also_when_it_is_restored() {
         let others = [accept(&mut queue, message(1)), accept(&mut queue, message(1))];
         let continuation = NewEvent { continues: Some(running.sequence), ..message(1) };
         let continuation = queue.accept_beyond_limits(continuation, 0);
-        assert_eq!(queue.position(continuation.sequence), Some(1));
+        assert_eq!(queue.lanes().position(continuation.sequence), Some(1));
         if is_restored {
             let waiting = queue.drain_waiting();
             waiting.into_iter().rev().for_each(|event| queue.restore(event));
@@ -45,14 +47,14 @@ fn events_of_other_people_pass_those_of_a_held_person_who_keeps_their_order() {
     queue.pause(handed_out, held);
     queue.finish(first);
     let later = accept(&mut queue, asked(4));
-    assert_eq!((queue.position(other), queue.position(later)), (Some(0), Some(2)));
+    assert_eq!((queue.lanes().position(other), queue.lanes().position(later)), (Some(0), Some(2)));
     assert_eq!(run_all(&mut queue), [other]);
     // The lane counts as idle for others, and keeps the held person's events together.
     let another = accept(&mut queue, asked(6));
     assert_eq!(run_all(&mut queue), [another]);
-    assert_eq!(queue.paused().map(|event| event.sequence).collect::<Vec<_>>(), [first]);
+    assert_eq!(queue.lanes().paused().map(|event| event.sequence).collect::<Vec<_>>(), [first]);
     let lane = Lane::Channel(ChannelId::discord(1));
-    assert_eq!(queue.first_held(&lane, LaneHold::Everybody), None);
+    assert_eq!(queue.lanes().first_held(&lane, LaneHold::Everybody), None);
     queue.resume(&lane, held);
     assert_eq!(run_all(&mut queue), [first, later]);
     assert!(queue.is_idle());

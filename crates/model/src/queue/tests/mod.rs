@@ -1,4 +1,6 @@
-use std::collections::HashSet;
+mod holds;
+
+use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 use proptest::prelude::*;
@@ -34,7 +36,7 @@ fn a_prompt_waits_in_a_busy_lane_and_is_refused_in_a_new_one() {
     let first = accept(&mut queue, message(1));
     assert_eq!(queue.next().unwrap().sequence, first);
     let second = accept(&mut queue, message(1));
-    assert_eq!(queue.position(second), Some(1));
+    assert_eq!(queue.lanes().position(second), Some(1));
     assert_eq!(queue.accept(message(2), 0), Err(Rejection::Busy { slots: 1 }));
     assert!(queue.next().is_none(), "the lane is busy");
     assert!(queue.finish(first));
@@ -56,7 +58,7 @@ fn a_rejection_names_one_and_several_in_correct_english() {
 #[test]
 fn a_restored_event_keeps_its_number_and_place_regardless_of_the_limits() {
     let mut queue = queue(1, 1, BusyPolicy::Reject);
-    queue.count_from(0, 10);
+    queue.numbers.count_from(0, 10);
     let younger = accept(&mut queue, message(1));
     assert_eq!(younger, 11);
     queue.close();
@@ -64,7 +66,7 @@ fn a_restored_event_keeps_its_number_and_place_regardless_of_the_limits() {
         queue.restore(message(lane).accepted(sequence, 0));
     }
     assert_eq!(
-        (queue.waiting(), queue.position(3), queue.position(younger)),
+        (queue.lanes().waiting().len(), queue.lanes().position(3), queue.lanes().position(younger)),
         (4, Some(1), Some(2))
     );
     let mut order = Vec::new();
@@ -146,11 +148,11 @@ fn a_closed_queue_accepts_nothing_and_starts_its_events() {
         queue.drain_waiting().iter().map(|event| event.sequence).collect::<Vec<_>>(),
         [2, 3]
     );
-    assert_eq!((queue.waiting(), queue.running()), (0, 1));
+    assert_eq!((queue.lanes().waiting().len(), queue.lanes().running()), (0, 1));
     assert!(
         queue.finish(1)
             && queue.is_idle()
-            && !queue.lane_busy(&Lane::Channel(ChannelId::discord(1)))
+            && !queue.lanes().is_busy(&Lane::Channel(ChannelId::discord(1)))
     );
 }
 
@@ -171,7 +173,7 @@ fn a_held_event_counts_as_waiting_and_starts_only_after_its_release_in_its_new_l
     assert!(
         queue.next().is_none()
             && !queue.is_idle()
-            && !queue.lane_busy(&Lane::Channel(ChannelId::discord(1)))
+            && !queue.lanes().is_busy(&Lane::Channel(ChannelId::discord(1)))
     );
     let first = accept(&mut queue, message(2));
     assert_eq!(queue.next().unwrap().sequence, first);
@@ -182,7 +184,7 @@ fn a_held_event_counts_as_waiting_and_starts_only_after_its_release_in_its_new_l
             && !queue.release(held.clone())
     );
     assert_eq!(
-        (queue.position(held.sequence), queue.position(second)),
+        (queue.lanes().position(held.sequence), queue.lanes().position(second)),
         (Some(1), Some(2)),
         "in its new lane, by its number"
     );
@@ -203,7 +205,10 @@ fn a_waiting_event_is_found_by_its_key_and_a_running_one_is_not() {
     let keyed = |key: &str| NewEvent { key: Some(key.to_owned()), ..message(1) };
     let (first, second) = (accept(&mut queue, keyed("a")), accept(&mut queue, keyed("b")));
     assert_eq!(queue.next().unwrap().sequence, first);
-    assert_eq!((queue.find("a"), queue.find("b"), queue.find("c")), (None, Some(second), None));
+    assert_eq!(
+        (queue.lanes().find("a"), queue.lanes().find("b"), queue.lanes().find("c")),
+        (None, Some(second), None)
+    );
 }
 
 /// The dispatcher must handle more events than Discord can send. The number for a release build is
@@ -309,7 +314,10 @@ fn a_paused_lane_keeps_its_events_in_order_and_takes_no_slot() {
     let handed_out = queue.next().unwrap();
     queue.pause(handed_out, LaneHold::Everybody);
     queue.finish(first);
-    assert_eq!((queue.next(), queue.waiting(), queue.running()), (None, 2, 0));
+    assert_eq!(
+        (queue.next(), queue.lanes().waiting().len(), queue.lanes().running()),
+        (None, 2, 0)
+    );
 
     // Other lanes continue, and newly accepted events wait after the paused one.
     let other = accept(&mut queue, message(2));
@@ -340,7 +348,7 @@ fn draining_the_paused_lanes_leaves_the_others_alone() {
 
     let drained: Vec<_> = queue.drain_paused().iter().map(|event| event.sequence).collect();
     assert_eq!(drained, [paused, behind]);
-    assert_eq!((queue.waiting(), queue.running()), (1, 1));
+    assert_eq!((queue.lanes().waiting().len(), queue.lanes().running()), (1, 1));
     queue.finish(running);
     assert_eq!(queue.next().map(|event| event.sequence), Some(waiting));
     queue.finish(waiting);
@@ -421,7 +429,7 @@ proptest! {
                         prop_assert!(gone.insert(event.sequence), "handed out twice");
                         let before = last_in_lane.insert(event.lane.clone(), event.sequence);
                         prop_assert!(before < Some(event.sequence), "lane order broken");
-                        prop_assert_eq!(queue.running_in(&event.lane), Some(event.sequence));
+                        prop_assert_eq!(queue.lanes().running_in(&event.lane), Some(event.sequence));
                         prop_assert_eq!(event.prompt, amended.remove(&event.sequence).unwrap_or_default(), "the last change is used");
                     }
                 }
@@ -452,22 +460,22 @@ proptest! {
                 }
                 QueueStep::Close => { queue.close(); model.closed = true; }
             }
-            prop_assert_eq!((queue.waiting(), queue.running()), (model.waiting.len(), model.running.len()));
-            prop_assert!(queue.running() <= max_concurrent, "more than the slots");
+            prop_assert_eq!((queue.lanes().waiting().len(), queue.lanes().running()), (model.waiting.len(), model.running.len()));
+            prop_assert!(queue.lanes().running() <= max_concurrent, "more than the slots");
             for lane in 0..6 {
                 let known = model.running.iter().chain(&model.waiting).any(|entry| entry.1 == lane);
-                prop_assert_eq!(queue.lane_busy(&Lane::Channel(ChannelId::discord(lane))), known);
+                prop_assert_eq!(queue.lanes().is_busy(&Lane::Channel(ChannelId::discord(lane))), known);
                 prop_assert!(model.running.iter().filter(|entry| entry.1 == lane).count() <= 1, "two turns in a lane");
             }
             for &(sequence, lane) in &model.waiting {
                 let before = model.running.iter().chain(&model.waiting).filter(|other| other.1 == lane && other.0 < sequence).count();
-                prop_assert_eq!(queue.position(sequence), Some(before));
+                prop_assert_eq!(queue.lanes().position(sequence), Some(before));
             }
         }
         // Whatever happened before, each remaining event starts once.
         while !queue.is_idle() {
             while let Some(event) = queue.next() { prop_assert!(gone.insert(event.sequence)); }
-            let running: Vec<Sequence> = queue.running.keys().copied().collect();
+            let running: Vec<Sequence> = (0..6).filter_map(|lane| queue.lanes().running_in(&Lane::Channel(ChannelId::discord(lane)))).collect();
             prop_assert!(!running.is_empty(), "stuck");
             for sequence in running { queue.finish(sequence); }
         }
