@@ -10,7 +10,7 @@ use aetheel_model::choice::BusyPolicy;
 use aetheel_model::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
 use aetheel_model::id::{ChannelId, UserId};
 use aetheel_model::queue::QueueLimits;
-use aetheel_store::workspace::{Journal, LineStore};
+use aetheel_store::workspace::{Journal, JournalMark, LineStore};
 
 use super::kept::quick;
 use super::router::Other;
@@ -158,23 +158,23 @@ async fn journal_of_a_dead_node(start: u64) -> String {
         event
     };
     accept(1, 11, "ran");
-    drop(journal.started(first + 1));
+    drop(journal.mark(first + 1, JournalMark::Started));
     accept(2, 11, "waited");
     accept(3, 12, "used a tool");
-    drop(journal.started(first + 3));
-    journal.used_tool(first + 3);
+    drop(journal.mark(first + 3, JournalMark::Started));
+    journal.mark(first + 3, JournalMark::UsedTool);
     accept(4, 13, "answered");
     let answer = serde_json::json!({"text": "the kept answer", "failure": null, "notices": [], "backend": "b", "model": null, "usage": null, "took": {"secs": 1, "nanos": 0}});
-    journal.answered(first + 4, answer.to_string());
+    journal.mark(first + 4, JournalMark::Answered(answer.to_string()));
     accept(5, 14, "offered");
-    journal.used_tool(first + 5);
-    journal.offered(first + 5, now, false);
+    journal.mark(first + 5, JournalMark::UsedTool);
+    journal.mark(first + 5, JournalMark::Offered { at_ms: now, aside: false });
     accept(6, 12, "heard by what used a tool");
-    journal.joined_turn(first + 6, first + 3);
+    journal.mark(first + 6, JournalMark::JoinedTurn(first + 3));
     accept(7, 15, "heard by what is over");
-    journal.joined_turn(first + 7, first + 90);
+    journal.mark(first + 7, JournalMark::JoinedTurn(first + 90));
     accept(8, 11, "heard by what ran");
-    journal.joined_turn(first + 8, first + 1);
+    journal.mark(first + 8, JournalMark::JoinedTurn(first + 1));
     journal.finished(&accept(9, 16, "finished"), now);
     let hook = NewEvent {
         key: Some("boot:1".to_owned()),
@@ -428,7 +428,10 @@ async fn old_journal(folder: &Path) -> String {
     let journal = workspace.journal().await.unwrap();
     journal.accepted(&event(1, 7, "one"));
     journal.accepted(&event(2, 8, "two"));
-    journal.offered(2, jiff::Timestamp::now().as_millisecond(), false);
+    journal.mark(
+        2,
+        JournalMark::Offered { at_ms: jiff::Timestamp::now().as_millisecond(), aside: false },
+    );
     assert!(journal.flush().await);
     std::fs::read_to_string(folder.join("state/queue.md")).unwrap()
 }

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use super::deps::DispatcherDeps;
 use super::outlet::{Outlet, PriorDelivery, Reply, TurnAnswer};
 use aetheel_model::event::{BLOCK_BITS, Event, NewEvent, Sequence};
-use aetheel_store::workspace::{Journal, JournalEntry, PendingSave};
+use aetheel_store::workspace::{Journal, JournalEntry, JournalMark, PendingSave};
 use aetheel_turn::{FinishedTurnSlot, StopReason};
 
 /// Delay before a failed write of the journal is retried.
@@ -53,7 +53,9 @@ impl EventProgress {
             stem: delivery_stem(event, entry.retries),
             posted: entry.posted.clone(),
             resumed: entry.started > 0 || (entry.answer.is_some() && self.known_answer.is_none()),
-            note: Arc::new(move |ids| journal.posted(sequence, ids)),
+            note: Arc::new(move |ids| {
+                drop(journal.mark(sequence, JournalMark::Posted(ids.to_vec())))
+            }),
         }
     }
 
@@ -94,7 +96,7 @@ impl EventProgress {
     /// stopped. Without this record, the turn would start a second time after a crash.
     pub(crate) async fn record_start(&self, stop: &StopSignal) {
         if let Some((journal, entry)) = &self.journal_entry {
-            if journal.started(entry.event.sequence).done().await {
+            if journal.mark(entry.event.sequence, JournalMark::Started).done().await {
                 return;
             }
             let mut stop = stop.clone();
@@ -110,7 +112,7 @@ impl EventProgress {
     pub(crate) fn record_tool_use(&self) -> Option<PendingSave> {
         let (journal, entry) = self.journal_entry.as_ref()?;
         let first = !self.tool_used.swap(true, Ordering::Relaxed);
-        first.then(|| journal.used_tool(entry.event.sequence))
+        first.then(|| journal.mark(entry.event.sequence, JournalMark::UsedTool))
     }
 
     /// Returns whether a previous process was about to stop the turn because a budget was used up.
@@ -126,7 +128,7 @@ impl EventProgress {
         if self.tool_used.load(Ordering::Relaxed) {
             return Some(NextStart::AskPeople);
         }
-        journal.deferred(entry.event.sequence);
+        journal.mark(entry.event.sequence, JournalMark::Waiting);
         Some(NextStart::Rerun)
     }
 
@@ -135,7 +137,8 @@ impl EventProgress {
     /// or by another node, and people would get two answers.
     pub(crate) async fn record_answer(&self, answer: &TurnAnswer, stop: &StopSignal) -> bool {
         let Some((journal, entry)) = &self.journal_entry else { return true };
-        if journal.answered(entry.event.sequence, answer.to_json()).done().await {
+        if journal.mark(entry.event.sequence, JournalMark::Answered(answer.to_json())).done().await
+        {
             return true;
         }
         let mut stop = stop.clone();

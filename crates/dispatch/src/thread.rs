@@ -11,7 +11,7 @@ use super::outlet::handle::ReplyHandle;
 use super::persistence::wait_until_saved;
 use aetheel_model::event::{Event, EventOrigin, Lane, PromptChoice};
 use aetheel_model::plain::with_causes;
-use aetheel_store::workspace::{BindingsError, PendingSave};
+use aetheel_store::workspace::{BindingsError, JournalMark, PendingSave};
 
 /// Opens the thread of an accepted event, and lets the event wait in the thread's lane. Every step
 /// can be repeated: after a crash, the next process repeats all of them.
@@ -79,7 +79,7 @@ async fn open_and_release(shared: &Shared, event: Event) {
     if let Some(journal) = &shared.deps.journal {
         // The saved messages are cleared: the message in the channel does not belong to the
         // answer.
-        journal.posted(sequence, &[]);
+        drop(journal.mark(sequence, JournalMark::Posted(Vec::new())));
         if !wait_until_saved(shared.durability.save_event(&event)).await {
             tracing::warn!(
                 event = sequence,

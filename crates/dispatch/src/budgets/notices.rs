@@ -15,7 +15,7 @@ pub(crate) struct BudgetNotices {
     /// Held while a decision or a notice is saved.
     pub(super) deciding: tokio::sync::Mutex<()>,
     /// The marks of the caps about which owners were asked, until they are not reached any more.
-    asked: Mutex<HashSet<String>>,
+    pub(super) asked: Mutex<HashSet<String>>,
     /// The decisions of owners about caps, by mark.
     pub(super) decided: Mutex<HashMap<String, String>>,
 }
@@ -34,11 +34,6 @@ impl BudgetNotices {
     /// Returns what an owner decided about the cap with this mark.
     pub(crate) fn decision_about(&self, mark: &str) -> Option<String> {
         self.decided.lock().get(mark).cloned()
-    }
-
-    /// Returns whether owners were asked about a cap that may not be reached any more.
-    pub(super) fn is_asking(&self) -> bool {
-        !self.asked.lock().is_empty()
     }
 
     /// Reads the files with limits again, so that the log has a fault soon after the file was saved, and

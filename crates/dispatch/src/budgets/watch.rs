@@ -8,7 +8,8 @@ use tokio::time::timeout;
 use super::BudgetMonitor;
 use super::notices::BudgetNotices;
 use crate::Shared;
-use aetheel_store::workspace::PendingSave;
+use aetheel_model::event::Sequence;
+use aetheel_store::workspace::{JournalMark, PendingSave};
 
 /// How often the time of running turns is compared with the caps.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -30,7 +31,7 @@ pub(crate) async fn watch(shared: Weak<Shared>, notices: Arc<BudgetNotices>) {
         let Some(shared) = shared.upgrade() else { return };
         notices.follow_files().await;
         let is_awaited = monitor.cluster.take_awaited();
-        let is_asking = notices.is_asking();
+        let is_asking = !notices.asked.lock().is_empty();
         let is_due = is_changed || is_awaited || is_asking || !monitor.ledger.lock().is_idle();
         if is_due && monitor.refresh().await {
             // A slow database does not delay what this machine knows by itself.
@@ -57,9 +58,9 @@ impl BudgetMonitor {
     async fn stop_at_caps(&self, shared: &Shared) {
         let turns = self.ledger.lock().turns_to_stop(self.deps.clock.now());
         let due = shared.lanes.events_of(&turns);
-        let journal = self.deps.journal.iter();
-        let savings: Vec<PendingSave> =
-            journal.flat_map(|journal| due.iter().map(|event| journal.cut_off(*event))).collect();
+        let journal = self.deps.journal.as_ref();
+        let mark = |event: &Sequence| Some(journal?.mark(*event, JournalMark::CutOff));
+        let savings: Vec<PendingSave> = due.iter().filter_map(mark).collect();
         let are_saved = async {
             let mut are_saved = true;
             for saving in savings {

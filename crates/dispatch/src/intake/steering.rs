@@ -12,6 +12,7 @@ use crate::persistence::wait_until_saved;
 use aetheel_model::agent::SteerOutcome;
 use aetheel_model::event::{Event, NewEvent};
 use aetheel_runtime::figures::{self, EventOutcome};
+use aetheel_store::workspace::JournalMark;
 
 /// The result of a message for a running turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,11 +156,10 @@ impl Intake {
         };
         let goes_on = steered != SteeringResult::Dropped
             && self.shared.lanes.add_received(event, turn, steered == SteeringResult::Injected);
-        if let Some(journal) = self.shared.deps.journal.as_ref().filter(|_| goes_on) {
-            journal.joined_turn(event.sequence, turn);
-        }
         if !goes_on {
             self.shared.durability.mark_finished(event);
+        } else if let Some(journal) = &self.shared.deps.journal {
+            journal.mark(event.sequence, JournalMark::JoinedTurn(turn));
         }
         self.shared.lanes.queue.lock().cancel(event.sequence);
         self.shared.lanes.notify_finished();

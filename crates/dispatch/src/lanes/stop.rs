@@ -5,6 +5,7 @@ use crate::outlet::TurnAnswer;
 use crate::persistence::wait_until_saved;
 use aetheel_model::event::{Event, Lane, Sequence};
 use aetheel_runtime::figures::{self, EventOutcome};
+use aetheel_store::workspace::JournalMark;
 
 /// The result of stopping a lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,7 +111,7 @@ impl Turns {
         {
             // This is the turn's answer unless the agent produces more text before it ends.
             let answer = TurnAnswer::failed("", "Stopped.").to_json();
-            drop(journal.answered(sequence, answer));
+            drop(journal.mark(sequence, JournalMark::Answered(answer)));
         }
         journal.flush().await;
     }

@@ -4,7 +4,7 @@ use super::restart::{Recovery, notice_target};
 use crate::outlet::{Notice, Offer};
 use crate::recovery::offer::{OfferReason, offer_id};
 use aetheel_model::event::{Event, Lane};
-use aetheel_store::workspace::{Journal, JournalEntry};
+use aetheel_store::workspace::{Journal, JournalEntry, JournalMark};
 
 const RETRY_LABEL: &str = "Try again";
 
@@ -59,8 +59,9 @@ impl Recovery {
             // If there is no channel for notices, the log line above remains.
             let _ = self.shared.deps.outlet.notify(Notice::for_operator(text, Some(offer))).await;
         }
+        let at_ms = self.shared.deps.clock.now_ms();
         match posted {
-            Ok(()) => journal.offered(event.sequence, self.shared.deps.clock.now_ms(), aside),
+            Ok(()) => drop(journal.mark(event.sequence, JournalMark::Offered { at_ms, aside })),
             Err(error) => {
                 tracing::error!(event = event.sequence, lane = %event.lane, %error, "nobody could be asked about an event; trying again with the next start");
             }

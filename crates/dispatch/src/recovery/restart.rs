@@ -22,7 +22,7 @@ use crate::thread;
 use aetheel_model::event::{Event, EventOrigin, Lane, Sequence};
 use aetheel_model::id::{ChannelId, MessageId};
 use aetheel_runtime::supervisor;
-use aetheel_store::workspace::{Journal, JournalEntry, OFFER_SPAN_MS};
+use aetheel_store::workspace::{Journal, JournalEntry, JournalMark, OFFER_SPAN_MS};
 
 /// The answer to a message that was sent to a turn that does not run again without asking.
 const RECEIVED_FAILURE: &str = "The agent had received this when I was interrupted. If the work is done again, please send it again. (interrupted)";
@@ -134,7 +134,7 @@ impl Recovery {
             .to_offer
             .iter()
             .filter(|entry| !entry.used_tool && self.shared.deps.unwatched_agents)
-            .map(|entry| journal.doubt(entry.event.sequence))
+            .map(|entry| journal.mark(entry.event.sequence, JournalMark::Doubtful))
             .collect();
         // The other turns have an answer or were given up.
         let continued = self.shared.links.continued();
@@ -237,7 +237,7 @@ impl Recovery {
             {
                 return Err(OfferRefusal::Gone);
             }
-            journal.retry(sequence)
+            journal.mark(sequence, JournalMark::Retry)
         };
         if !saving.done().await {
             // The button works again once the journal can be written.
@@ -284,7 +284,7 @@ impl Recovery {
                 RestartAction::AskPeople => {
                     let backend = self.shared.deps.choices.backend.clone();
                     let answer = TurnAnswer::failed(backend, RECEIVED_FAILURE).to_json();
-                    let _ = journal.answered(entry.event.sequence, answer);
+                    let _ = journal.mark(entry.event.sequence, JournalMark::Answered(answer));
                     taken.restored += 1;
                     queue.restore(entry.event);
                     continue;

@@ -10,8 +10,8 @@ use super::deliveries::WebhookDelivery;
 use super::discord_notes::DiscordNote;
 use super::state_file::{StateEntry, StateFile};
 use super::{
-    AgentSchedule, CollisionMute, Drift, EndedRollout, FileError, Journal, LimitNote, LostTurn,
-    MendingNote, PastConversation, RolloutNote, SavedSignIn, ScheduleProgress, TurnShare,
+    AgentSchedule, CollisionMute, Drift, EndedRollout, FileError, LimitNote, LostTurn, MendingNote,
+    PastConversation, RolloutNote, SavedSignIn, ScheduleProgress, TurnShare, journal,
 };
 use aetheel_model::budget::BudgetGrant;
 use aetheel_model::claim::Claim;
@@ -24,7 +24,7 @@ pub async fn inspect(folder: &Path) -> Vec<String> {
     blocking(move || {
         let state = folder.join("state");
         let inspections: [fn(&Path) -> InspectionResult; 19] = [
-            |state| Journal::inspect(&state.join("queue.md")),
+            |state| journal::inspect(&state.join("queue.md")),
             entries::<SavedBinding>,
             entries::<PastConversation>,
             entries::<DiscordNote>,

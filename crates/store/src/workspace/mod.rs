@@ -105,7 +105,7 @@ pub use in_force::{
 };
 pub use inspection::inspect;
 pub use jobs::{CronJob, CronJobs};
-pub use journal::{Journal, JournalEntry, LineStore, OFFER_SPAN_MS, PendingSave};
+pub use journal::{Journal, JournalEntry, JournalMark, LineStore, OFFER_SPAN_MS, PendingSave};
 pub use lane_memory::{MemoryLocation, MemoryScope, format_notes, place as memory_place};
 pub use leftovers::sweep_leftovers;
 pub use limit_files::{LimitFiles, faults_of_channels};

@@ -2,8 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::channel;
 
 use parking_lot::Mutex;
 
@@ -11,11 +9,10 @@ use super::checksum::is_checked;
 use super::record::{FinishedEvent, JournalMark, Record};
 use super::state::{JournalState, MAX_SEQUENCE};
 use super::store::{LineFile, LineStore};
-use super::writer::JournalWriter;
+use super::writer::JournalLines;
 use super::{FileError, Journal};
 use aetheel_model::event::Sequence;
 use aetheel_runtime::ordinary::read_ordinary;
-use aetheel_runtime::supervisor;
 
 /// Maximum size of a journal file of an earlier process, in bytes. Larger files are refused.
 const MAX_JOURNAL_BYTES: u64 = 1 << 30;
@@ -98,16 +95,7 @@ impl EarlierLines {
         let short = pages.render();
         store.replace(&short).map_err(failed)?;
         let pages = Arc::new(Mutex::new(pages));
-        let (jobs, received) = channel();
-        let failing = Arc::new(AtomicBool::new(false));
-        let writer = JournalWriter::new(
-            store,
-            short.len(),
-            Arc::clone(&pages),
-            received,
-            Arc::clone(&failing),
-        );
-        supervisor::spawn_thread("journal", move || writer.run()).map_err(failed)?;
-        Ok(Journal { pages, jobs: Arc::new(Mutex::new(jobs)), failing })
+        let lines = JournalLines::start(store, short.len(), pages.clone()).map_err(failed)?;
+        Ok(Journal { pages, lines })
     }
 }

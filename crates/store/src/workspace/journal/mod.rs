@@ -18,20 +18,19 @@ mod writer;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+pub use self::record::JournalMark;
 pub use self::state::{JournalEntry, OFFER_SPAN_MS};
 pub use self::store::LineStore;
 
 use self::earlier::EarlierLines;
-use self::record::{FinishedEvent, JournalMark, Record};
+use self::record::{FinishedEvent, Record};
 use self::state::JournalState;
 use self::store::LineFile;
-use self::writer::WriteJob;
+use self::writer::JournalLines;
 use super::FileError;
 use super::blocking::blocking;
 use crate::disk::replace;
@@ -42,9 +41,7 @@ use aetheel_model::id::{ChannelId, MessageId};
 #[derive(Clone)]
 pub struct Journal {
     pages: Arc<Mutex<JournalState>>,
-    jobs: Arc<Mutex<Sender<WriteJob>>>,
-    /// Whether the last attempt to write failed.
-    failing: Arc<AtomicBool>,
+    lines: JournalLines,
 }
 
 /// Reports whether a record has been written to disk. A record is written in the background.
@@ -97,16 +94,10 @@ impl Journal {
         .await
     }
 
-    /// Reads the file as the gateway does when it starts, without changing it. Returns a line for
-    /// each part that cannot be read. A last line that is still being written is ignored. Blocks.
-    pub(super) fn inspect(path: &Path) -> Result<Vec<String>, FileError> {
-        EarlierLines::of_file(path)?.inspect()
-    }
-
     /// Returns whether the journal currently cannot be written. The writer retries once a second.
     #[must_use]
     pub fn is_failing(&self) -> bool {
-        self.failing.load(Ordering::SeqCst)
+        self.lines.is_failing()
     }
 
     /// Returns the start of the block from which numbers are assigned, or zero if there are no
@@ -174,58 +165,10 @@ impl Journal {
         self.pages.lock().forget(sequence);
     }
 
-    /// Records that a turn begins.
-    pub fn started(&self, sequence: Sequence) -> PendingSave {
-        self.mark(sequence, JournalMark::Started)
-    }
-
-    /// Records that the agent used a tool.
-    pub fn used_tool(&self, sequence: Sequence) -> PendingSave {
-        self.mark(sequence, JournalMark::UsedTool)
-    }
-
-    /// Records that the agent may have used a tool without being observed.
-    pub fn doubt(&self, sequence: Sequence) -> PendingSave {
-        self.mark(sequence, JournalMark::Doubtful)
-    }
-
-    /// Records that a turn is about to be stopped because a budget is used up, so that the next
-    /// gateway process does not take that for the request of a person.
-    pub fn cut_off(&self, sequence: Sequence) -> PendingSave {
-        self.mark(sequence, JournalMark::CutOff)
-    }
-
-    /// Records the messages of the reply.
-    pub fn posted(&self, sequence: Sequence, messages: &[MessageId]) {
-        self.mark(sequence, JournalMark::Posted(messages.to_vec()));
-    }
-
-    /// Records the answer of a turn, before it is delivered.
-    pub fn answered(&self, sequence: Sequence, answer: String) -> PendingSave {
-        self.mark(sequence, JournalMark::Answered(answer))
-    }
-
-    /// Records that a turn was interrupted and will begin again with the next gateway process.
-    pub fn deferred(&self, sequence: Sequence) {
-        self.mark(sequence, JournalMark::Waiting);
-    }
-
-    /// Records that the event was passed to the agent of another event's running turn.
-    pub fn joined_turn(&self, sequence: Sequence, turn: Sequence) {
-        self.mark(sequence, JournalMark::JoinedTurn(turn));
-    }
-
-    /// Records that people were asked whether to repeat the event. `aside` states whether the event
-    /// was set aside because the gateway crashed too often while it ran.
-    pub fn offered(&self, sequence: Sequence, now_ms: i64, aside: bool) {
-        self.mark(sequence, JournalMark::Offered { at_ms: now_ms, aside });
-    }
-
-    /// Makes an offered event (see [`Journal::offered`]) wait as if it were new, except that it
-    /// keeps the messages of its reply. If this cannot be written, [`Journal::restore`] restores
-    /// the entry.
-    pub fn retry(&self, sequence: Sequence) -> PendingSave {
-        self.write(Record::Mark(sequence, JournalMark::Retry), true)
+    /// Records what happened to an event.
+    pub fn mark(&self, sequence: Sequence, mark: JournalMark) -> PendingSave {
+        let drop_on_failure = mark == JournalMark::Retry;
+        self.write(Record::Mark(sequence, mark), drop_on_failure)
     }
 
     /// Restores an entry after a change of it could not be written.
@@ -240,30 +183,22 @@ impl Journal {
 
     /// Waits until everything recorded so far is on disk. Returns false if it cannot be written.
     pub async fn flush(&self) -> bool {
-        let (done, saving) = watch::channel(None);
-        self.send(WriteJob { line: String::new(), drop_on_failure: true, done: Some(done) });
-        PendingSave(saving).done().await
+        self.lines.send(String::new(), true).done().await
     }
 
-    fn mark(&self, sequence: Sequence, mark: JournalMark) -> PendingSave {
-        self.write(Record::Mark(sequence, mark), false)
-    }
-
-    fn write(&self, record: Record, or_never: bool) -> PendingSave {
+    fn write(&self, record: Record, drop_on_failure: bool) -> PendingSave {
         let line = record.write();
-        let (done, saving) = watch::channel(None);
         // Locked until the job is sent, so that the file has the records in the same order.
         let mut pages = self.pages.lock();
         pages.apply(&record);
-        self.send(WriteJob { line, drop_on_failure: or_never, done: Some(done) });
-        PendingSave(saving)
+        self.lines.send(line, drop_on_failure)
     }
+}
 
-    fn send(&self, job: WriteJob) {
-        // The writer runs as long as a journal exists. If it panicked, this job is dropped, and its
-        // caller learns that nothing was written.
-        let _ = self.jobs.lock().send(job);
-    }
+/// Reads a journal file as the gateway does when it starts, without changing it. Returns a line for
+/// each part that cannot be read. A last line that is still being written is ignored. Blocks.
+pub(super) fn inspect(path: &Path) -> Result<Vec<String>, FileError> {
+    EarlierLines::of_file(path)?.inspect()
 }
 
 impl std::fmt::Debug for Journal {

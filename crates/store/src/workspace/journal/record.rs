@@ -42,32 +42,39 @@ pub(super) enum Record {
     Mark(Sequence, JournalMark),
 }
 
+/// A step in the progress of an event.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum JournalMark {
-    /// Its turn began; each mark of this kind counts one start.
+pub enum JournalMark {
+    /// Its turn begins; each mark of this kind counts one start.
     Started,
     /// Its agent used a tool.
     UsedTool,
-    /// Its agent may have used a tool.
+    /// Its agent may have used a tool without being observed.
     Doubtful,
-    /// Its turn is about to be stopped because a budget is used up.
+    /// Its turn is about to be stopped because a budget is used up, so that the next gateway process
+    /// does not take that for the request of a person.
     CutOff,
     /// The messages of its reply, by id.
     Posted(Vec<MessageId>),
-    /// Its answer, as the dispatcher encoded it.
+    /// Its answer, as the dispatcher encoded it, before it is delivered.
     Answered(String),
-    /// Its turn was interrupted and does not count as started.
+    /// Its turn was interrupted, does not count as started, and will begin again with the next
+    /// gateway process.
     Waiting,
     /// It was passed to the agent of this event's running turn.
     JoinedTurn(Sequence),
     /// People were asked at this time whether to repeat it.
     Offered {
+        /// In milliseconds since 1970.
         at_ms: i64,
         /// Whether it was set aside because the gateway crashed too often while it ran.
         aside: bool,
     },
-    /// A person requested that it is repeated.
+    /// A person requested that it is repeated. It waits as if it were new, except that it keeps the
+    /// messages of its reply. If this cannot be written, [`Journal::restore`](super::Journal::restore)
+    /// restores the entry.
     Retry,
+    /// It is finished.
     Finished(FinishedEvent),
     /// Another node has it now, and this node forgets it.
     Moved,
@@ -80,7 +87,7 @@ pub(super) enum JournalMark {
 
 /// The part of a finished event that is remembered.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct FinishedEvent {
+pub struct FinishedEvent {
     pub(super) at_ms: i64,
     pub(super) key: Option<String>,
     /// Channel and id of the message that it came from.

@@ -3,12 +3,9 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use tokio::sync::watch;
-
+use super::Journal;
 use super::record::{FinishedEvent, JournalMark, Record};
 use super::state::{JournalEntry, JournalState, MAX_SEQUENCE};
-use super::writer::WriteJob;
-use super::{Journal, PendingSave};
 use aetheel_model::event::{Lane, Sequence};
 
 impl Journal {
@@ -37,14 +34,12 @@ impl Journal {
                 tracing::warn!("the journal of another node: {warning}");
             }
             let news = pages.select_unknown(theirs);
-            let (done, saving) = watch::channel(None);
             let mut line = String::new();
             if !news.is_empty() {
                 line = Record::Mark(pages.last(), JournalMark::Imported(news.lines())).write();
                 pages.import(&news);
             }
-            self.send(WriteJob { line, drop_on_failure: true, done: Some(done) });
-            (news, PendingSave(saving))
+            (news, self.lines.send(line, true))
         };
         if !saving.done().await {
             self.pages.lock().undo_import(&news);

@@ -1,17 +1,20 @@
 //! The thread that writes the journal. It takes all waiting jobs, writes their lines at once, syncs
 //! once and notifies all callers.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use super::PendingSave;
 use super::record::{JournalMark, Record};
 use super::state::JournalState;
 use super::store::LineStore;
+use aetheel_runtime::supervisor;
 
 /// Maximum number of lines that are written together.
 const MAX_BATCH_LINES: usize = 4_096;
@@ -22,17 +25,59 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) const COMPACTION_BYTES: usize = 1 << 20;
 
 /// A line to write, and the caller that waits until it is on disk.
-pub(super) struct WriteJob {
-    /// A whole line. It is empty if the caller only waits for the lines before it.
-    pub(super) line: String,
-    /// Whether the line is dropped if it cannot be written, because its caller then undoes the
-    /// change. Other lines are retried.
-    pub(super) drop_on_failure: bool,
+struct WriteJob {
+    line: String,
+    drop_on_failure: bool,
     /// Receives whether the line is on disk.
-    pub(super) done: Option<watch::Sender<Option<bool>>>,
+    done: Option<watch::Sender<Option<bool>>>,
 }
 
-pub(super) struct JournalWriter {
+/// Sends lines to the thread that writes the journal. Clones share it.
+#[derive(Clone)]
+pub(super) struct JournalLines {
+    jobs: Arc<Mutex<Sender<WriteJob>>>,
+    /// Whether the last attempt to write failed.
+    failing: Arc<AtomicBool>,
+}
+
+impl JournalLines {
+    /// Starts the thread, which appends to a store of this many bytes.
+    pub(super) fn start(
+        store: Box<dyn LineStore>,
+        length: usize,
+        pages: Arc<Mutex<JournalState>>,
+    ) -> io::Result<Self> {
+        let (jobs, received) = channel();
+        let failing = Arc::new(AtomicBool::new(false));
+        let writer = JournalWriter {
+            pages,
+            jobs: received,
+            store,
+            length,
+            unwritten: String::new(),
+            failing: failing.clone(),
+            compact_above: (2 * length).max(COMPACTION_BYTES),
+        };
+        supervisor::spawn_thread("journal", move || writer.run())?;
+        Ok(Self { jobs: Arc::new(Mutex::new(jobs)), failing })
+    }
+
+    pub(super) fn is_failing(&self) -> bool {
+        self.failing.load(Ordering::SeqCst)
+    }
+
+    /// Sends a whole line, or nothing to wait for the lines before it. If `drop_on_failure` is true
+    /// and the line cannot be written, it is dropped, because the caller then undoes the change.
+    pub(super) fn send(&self, line: String, drop_on_failure: bool) -> PendingSave {
+        let (done, saving) = watch::channel(None);
+        // The thread runs as long as a journal exists. If it panicked, this job is dropped, and its
+        // caller learns that nothing was written.
+        let _ = self.jobs.lock().send(WriteJob { line, drop_on_failure, done: Some(done) });
+        PendingSave(saving)
+    }
+}
+
+struct JournalWriter {
     pages: Arc<Mutex<JournalState>>,
     jobs: Receiver<WriteJob>,
     store: Box<dyn LineStore>,
@@ -46,20 +91,8 @@ pub(super) struct JournalWriter {
 }
 
 impl JournalWriter {
-    /// Appends to a store of this many bytes.
-    pub(super) fn new(
-        store: Box<dyn LineStore>,
-        length: usize,
-        pages: Arc<Mutex<JournalState>>,
-        jobs: Receiver<WriteJob>,
-        failing: Arc<AtomicBool>,
-    ) -> Self {
-        let compact_above = (2 * length).max(COMPACTION_BYTES);
-        Self { pages, jobs, store, length, unwritten: String::new(), failing, compact_above }
-    }
-
     /// Runs until the journal is dropped.
-    pub(super) fn run(mut self) {
+    fn run(mut self) {
         loop {
             let first = if self.unwritten.is_empty() && !self.is_failing() {
                 self.jobs.recv().map_err(|_| RecvTimeoutError::Disconnected)

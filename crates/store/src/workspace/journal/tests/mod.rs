@@ -198,7 +198,7 @@ async fn numbers_and_keys_continue_after_a_restart() {
         assert!(first.accepted(&event(sequence, "hello")).done().await);
     }
     first.finished(&event(3, "hello"), now);
-    drop(first.started(1));
+    drop(first.mark(1, JournalMark::Started));
     assert!(first.flush().await);
     drop(first);
     let second = Journal::begin(&path, now + 1000).unwrap();
@@ -240,7 +240,7 @@ async fn an_offer_expires_after_a_week() {
     let now = 1_800_000_000_000;
     let journal = Journal::begin(&path, now).unwrap();
     assert!(journal.accepted(&event(1, "hello")).done().await);
-    journal.offered(1, now, false);
+    journal.mark(1, JournalMark::Offered { at_ms: now, aside: false });
     assert!(journal.flush().await);
     drop(journal);
     assert_eq!(Journal::begin(&path, now + super::OFFER_SPAN_MS).unwrap().open_events().len(), 1);
@@ -257,24 +257,12 @@ async fn a_failing_write_is_reported_and_the_journal_continues_once_it_succeeds(
     let path = folder.path().join("queue.md");
     let journal = Journal::begin(&path, 0).unwrap();
     assert!(journal.accepted(&event(1, "hello")).done().await);
-    let (jobs, received) = std::sync::mpsc::channel();
     let full = folder.path().join("full");
     std::os::unix::fs::symlink("/dev/full", &full).unwrap();
-    let failing = std::sync::Arc::<std::sync::atomic::AtomicBool>::default();
     let store = Box::new(super::LineFile::open(full).unwrap());
-    let writer = super::writer::JournalWriter::new(
-        store,
-        0,
-        journal.pages.clone(),
-        received,
-        failing.clone(),
-    );
-    std::thread::spawn(move || writer.run());
-    let full = Journal {
-        pages: journal.pages.clone(),
-        jobs: std::sync::Arc::new(parking_lot::Mutex::new(jobs)),
-        failing,
-    };
+    let pages = journal.pages.clone();
+    let lines = super::JournalLines::start(store, 0, pages.clone()).unwrap();
+    let full = Journal { pages, lines };
     assert!(!full.accepted(&event(2, "hello")).done().await && full.is_failing());
     full.forget(2);
     assert!(!full.contains_key(event(2, "").key.as_ref().unwrap()), "it may be sent again");
@@ -337,23 +325,11 @@ impl super::store::FileTail for Spoiled {
 fn spoiled() -> (Journal, Spoiled, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("queue.md");
-    let (file, pages, failing) =
-        (Spoiled::default(), std::sync::Arc::default(), std::sync::Arc::default());
-    let (jobs, received) = std::sync::mpsc::channel();
-    let (pages, failing): (
-        std::sync::Arc<parking_lot::Mutex<JournalState>>,
-        std::sync::Arc<std::sync::atomic::AtomicBool>,
-    ) = (pages, failing);
-    let writer = super::writer::JournalWriter::new(
-        Box::new(super::LineFile::with_tail(Box::new(file.clone()), 0, path)),
-        0,
-        pages.clone(),
-        received,
-        failing.clone(),
-    );
-    std::thread::spawn(move || writer.run());
-    let jobs = std::sync::Arc::new(parking_lot::Mutex::new(jobs));
-    (Journal { pages, jobs, failing }, file, folder)
+    let (file, pages) = (Spoiled::default(), std::sync::Arc::default());
+    let store = super::LineFile::with_tail(Box::new(file.clone()), 0, path);
+    let lines =
+        super::JournalLines::start(Box::new(store), 0, std::sync::Arc::clone(&pages)).unwrap();
+    (Journal { pages, lines }, file, folder)
 }
 
 #[tokio::test]
@@ -389,17 +365,20 @@ async fn the_rest_of_a_failed_write_is_removed_before_the_next_write_even_if_tha
 async fn an_event_that_could_not_be_repeated_is_still_offered() {
     let (journal, file, _folder) = spoiled();
     assert!(journal.accepted(&event(1, "hello")).done().await);
-    journal.offered(1, 5, false);
+    journal.mark(1, JournalMark::Offered { at_ms: 5, aside: false });
     assert!(journal.flush().await);
     let before = journal.entry(1).unwrap();
     file.writes.store(1, std::sync::atomic::Ordering::SeqCst);
-    assert!(!journal.retry(1).done().await);
+    assert!(!journal.mark(1, JournalMark::Retry).done().await);
     journal.restore(before.clone());
     assert_eq!(journal.entry(1), Some(before));
     assert!(journal.accepted(&event(2, "hello")).done().await);
     let text = String::from_utf8(file.text.lock().clone()).unwrap();
     assert!(!text.contains(" again "), "nothing of it is written later: {text}");
-    assert!(journal.retry(1).done().await && journal.entry(1).unwrap().offered_ms.is_none());
+    assert!(
+        journal.mark(1, JournalMark::Retry).done().await
+            && journal.entry(1).unwrap().offered_ms.is_none()
+    );
 }
 
 #[tokio::test]
@@ -414,8 +393,8 @@ async fn thousands_of_prompts_leave_a_small_file_with_the_open_events() {
     for sequence in 1..=PROMPTS {
         let event = event(sequence, &prompt);
         drop(journal.accepted(&event));
-        drop(journal.started(sequence));
-        drop(journal.answered(sequence, answer.clone()));
+        drop(journal.mark(sequence, JournalMark::Started));
+        drop(journal.mark(sequence, JournalMark::Answered(answer.clone())));
         drop(journal.finished(&event, now));
         written += prompt.len() + answer.len();
         // A batch of records must not be what limits the file.
@@ -445,8 +424,11 @@ async fn turns_that_had_begun_when_the_file_could_not_be_written_are_doubtful_fr
     for number in [1, 2, 3] {
         assert!(journal.accepted(&event(number, "hello")).done().await);
     }
-    assert!(journal.started(1).done().await && journal.started(2).done().await);
-    assert!(journal.answered(2, "{}".to_owned()).done().await);
+    assert!(
+        journal.mark(1, JournalMark::Started).done().await
+            && journal.mark(2, JournalMark::Started).done().await
+    );
+    assert!(journal.mark(2, JournalMark::Answered("{}".to_owned())).done().await);
     let doubtful = |journal: &Journal| {
         [1, 2, 3].map(|number| journal.entry(number).is_some_and(|entry| entry.doubtful))
     };
