@@ -19,7 +19,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
@@ -29,8 +28,9 @@ pub use self::continued::{ContinuedTurn, ContinuedTurns};
 pub use self::finished_slot::FinishedTurnSlot;
 use self::kept::KeptLinks;
 pub use self::query::QueryError;
+use self::renew::OpenLinks;
 pub(super) use self::slot::TurnSlot;
-use super::link::{Link, LinkDeps, OnUnknown, UnsolicitedTurn, WeakLink};
+use super::link::{Link, LinkDeps, OnUnknown, UnsolicitedTurn};
 use super::tools::ToolRates;
 use super::{Host, Launcher, ToolEndpoints};
 use aetheel_model::event::Lane;
@@ -51,8 +51,7 @@ struct LinksInner {
     unsolicited: mpsc::UnboundedSender<UnsolicitedTurn>,
     on_unknown: OnUnknown,
     kept: KeptLinks,
-    /// All open links, with the names of their backends.
-    all: Mutex<Vec<(String, WeakLink)>>,
+    open: OpenLinks,
     continued: ContinuedTurns,
     tool_endpoints: ToolEndpoints,
     tool_rates: ToolRates,
@@ -82,7 +81,7 @@ impl Links {
             unsolicited: unasked,
             on_unknown,
             kept: KeptLinks::default(),
-            all: Mutex::default(),
+            open: OpenLinks::default(),
             continued: ContinuedTurns::default(),
             tool_endpoints,
             tool_rates: ToolRates::default(),
@@ -134,7 +133,7 @@ impl Links {
             self.0.recorder.begin(&header)
         };
         let (link, life) = Link::open(parts, recording);
-        self.register(&descriptor.name, &link);
+        self.0.open.add(&descriptor.name, &link);
         self.0.tasks.spawn(life);
         link
     }

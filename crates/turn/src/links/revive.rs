@@ -13,7 +13,7 @@ use crate::link::{
     FailedRebuild, FormerLink, Keepsake, Link, LinkRequest, LinkSession, RebuiltTurn, ResumedLink,
     remove_folder,
 };
-use crate::tools::WINDOW;
+use crate::tools::{ToolRates, WINDOW};
 use crate::{Backends, Survivor};
 use aetheel_model::agent::descriptor::LinkSharing;
 use aetheel_model::agent::{SessionKey, TurnRef};
@@ -52,7 +52,9 @@ impl Links {
     /// link that cannot be restored is ended, and the log contains the reason. Returns the recent
     /// hand-offs.
     pub async fn revive(&self, backends: &Arc<dyn Backends>) -> Vec<RecordedHandOff> {
-        let hand_offs = count_recorded_calls(self).await;
+        let (recorder, rates) = (self.0.recorder.clone(), self.0.tool_rates.clone());
+        let per_hour = self.0.host.tool_limits.per_hour;
+        let hand_offs = count_recorded_calls(recorder, rates, per_hour).await;
         let survivors = self.0.launcher.survivors().await;
         let revived = survivors.into_iter().map(|survivor| {
             let (links, backends) = (self.clone(), Arc::clone(backends));
@@ -162,9 +164,11 @@ impl Links {
 
 /// Counts the calls that the recordings of the last hour contain. Returns the hand-offs among
 /// them. Calls that were refused count too, up to the limit.
-async fn count_recorded_calls(links: &Links) -> Vec<RecordedHandOff> {
-    let (recorder, rates) = (links.0.recorder.clone(), links.0.tool_rates.clone());
-    let per_hour = links.0.host.tool_limits.per_hour;
+async fn count_recorded_calls(
+    recorder: Recorder,
+    rates: ToolRates,
+    per_hour: u32,
+) -> Vec<RecordedHandOff> {
     let (now, instant) = (Timestamp::now(), Instant::now());
     let count = move |lane: &Lane, at: Timestamp| {
         let age = Duration::try_from(now.duration_since(at)).unwrap_or_default();
@@ -192,37 +196,26 @@ fn keep_resumed(
     let name = &backend.descriptor().name;
     links.0.turns.fetch_max(resumed.last_turn.saturating_add(1), Ordering::Relaxed);
     let key = links.keep_revived(backend, &resumed.link, resumed.sessions);
-    links.register(name, &resumed.link);
+    links.0.open.add(name, &resumed.link);
     links.0.tasks.spawn(resumed.run);
     let turns = resumed.turns.len();
     let (checkpoint, inputs) = (tail.checkpoint.is_some(), resumed.replayed);
     tracing::info!(link, turns, backend = name, generation = %backend.generation(), checkpoint, inputs, "a link outlived the gateway and continues");
+    // Each turn is kept until its event is recovered.
     for turn in resumed.turns {
-        keep_continued(links, turn, backend, &resumed.link, key.clone());
+        let RebuiltTurn { id, event, lane, start, reports, asks } = turn;
+        let slot = TurnSlot {
+            links: links.clone(),
+            link: resumed.link.clone(),
+            turn: TurnRef { session: start.session, turn: start.turn },
+            reports,
+            lane: lane.clone(),
+            key: key.clone(),
+            ending: "abandoned".to_owned(),
+        };
+        let continued = ContinuedTurn { id, backend: Arc::clone(backend), start, asks, slot };
+        links.0.continued.insert(event, lane, continued);
     }
-}
-
-/// Keeps a turn until its event is recovered.
-fn keep_continued(
-    links: &Links,
-    turn: RebuiltTurn,
-    backend: &Arc<dyn Backend>,
-    link: &Link,
-    key: Option<LinkKey>,
-) {
-    let RebuiltTurn { id, event, lane, start, reports, asks } = turn;
-    let lease = TurnSlot {
-        links: links.clone(),
-        link: link.clone(),
-        turn: TurnRef { session: start.session, turn: start.turn },
-        reports,
-        lane,
-        key,
-        ending: "abandoned".to_owned(),
-    };
-    let lane = lease.lane.clone();
-    let continued = ContinuedTurn { id, backend: Arc::clone(backend), start, asks, slot: lease };
-    links.0.continued.insert(event, lane, continued);
 }
 
 /// A recording of an earlier gateway process.
