@@ -8,7 +8,6 @@ use tokio::time::timeout;
 use super::BudgetMonitor;
 use super::notices::BudgetNotices;
 use crate::Shared;
-use aetheel_model::event::Sequence;
 use aetheel_store::workspace::{JournalMark, PendingSave};
 
 /// How often the time of running turns is compared with the caps.
@@ -59,8 +58,8 @@ impl BudgetMonitor {
         let turns = self.ledger.lock().turns_to_stop(self.deps.clock.now());
         let due = shared.lanes.events_of(&turns);
         let journal = self.deps.journal.as_ref();
-        let mark = |event: &Sequence| Some(journal?.mark(*event, JournalMark::CutOff));
-        let savings: Vec<PendingSave> = due.iter().filter_map(mark).collect();
+        let savings = due.iter().map(|event| Some(journal?.mark(*event, JournalMark::CutOff)));
+        let savings: Vec<PendingSave> = savings.flatten().collect();
         let are_saved = async {
             let mut are_saved = true;
             for saving in savings {
