@@ -502,7 +502,7 @@ async fn a_question_without_a_channel_is_dismissed() {
     let bot = Bot::start(&local).await;
     local.mention(CHANNEL, ANN, "go");
     let mut event = bot.event(&local, "go").await;
-    (event.lane, event.origin) =
+    (event.request.lane, event.request.origin) =
         (Lane::Heartbeat("tidy".to_owned()), EventOrigin::Internal { channel: None });
     let mut turn = Turn::of(&bot, &event);
     assert!(turn.ask(&permission(None)).load(Ordering::SeqCst));
@@ -545,7 +545,7 @@ async fn a_message_for_the_running_turn_is_passed_on_and_its_outcome_shown() {
     bot.home.busy.send_replace(false);
     let steered = bot.event(&local, "not that way").await;
     assert_eq!(
-        (steered.lane, steered.asker),
+        (steered.request.lane, steered.request.asker),
         (Lane::Channel(ChannelId::discord(CHANNEL)), Some(UserId::discord(ANN)))
     );
 }

@@ -36,7 +36,7 @@ async fn new_opens_a_thread_named_after_the_prompt_and_has_it_answered_there() {
     assert_eq!(local.texts(*thread), ["**ann**:\n> Fix **the** build\n> and the tests"]);
     let first = local.messages(*thread)[0].id;
     assert_eq!(
-        (asked.kind, asked.lane, asked.asker, asked.opens_thread),
+        (asked.kind, asked.request.lane, asked.request.asker, asked.request.opens_thread),
         (
             EventKind::Message,
             Lane::Channel(ChannelId::discord(CHANNEL)),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use aetheel_discord::TimeLimits;
-use aetheel_model::event::{Event, EventOrigin};
+use aetheel_model::event::EventOrigin;
 use aetheel_model::split::split;
 
 use super::bot::{Bot, Home, Turn};
@@ -81,8 +81,8 @@ async fn the_prompt_is_shown_once_and_also_without_the_interaction_token() {
     let EventOrigin::Interaction { channel, interaction, .. } = event.origin else {
         panic!("{event:?}")
     };
-    let late =
-        Event { origin: EventOrigin::Interaction { channel, interaction, pass: None }, ..event };
+    let mut late = event;
+    late.request.origin = EventOrigin::Interaction { channel, interaction, pass: None };
     Turn::of(&bot, &late).done("Late.").await;
     assert_eq!(local.texts(CHANNEL).last().unwrap(), "> 💬 go\nLate.");
 }
@@ -97,7 +97,7 @@ async fn a_reply_to_such_an_answer_does_not_repeat_the_prompt_to_the_agent() {
         local.wait_for_message(CHANNEL, |text| text == "> 💬 what is tea?\nA drink.").await;
     local.reply(answer.id, ANN, &format!("<@{BOT}> and coffee?"));
     let event = bot.event(&local, "and coffee?").await;
-    assert_eq!(event.quoted.expect("a quotation").text, "A drink.");
+    assert_eq!(event.request.quoted.expect("a quotation").text, "A drink.");
 }
 
 #[tokio::test]

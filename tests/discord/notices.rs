@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use aetheel_dispatch::{Notice, Offer, OfferRefusal, Outlet, Person, PriorDelivery, TurnAnswer};
-use aetheel_model::event::{Event, EventOrigin};
+use aetheel_model::event::EventOrigin;
 use aetheel_model::id::{ChannelId, MessageId, UserId};
 
 use super::bot::{Bot, Home, Turn, answer, options};
@@ -279,10 +279,8 @@ async fn an_answer_to_a_command_is_complete_after_a_restart() {
     let EventOrigin::Interaction { channel, interaction, pass: Some(_) } = event.origin else {
         panic!("no interaction token: {event:?}")
     };
-    let passless = Event {
-        origin: EventOrigin::Interaction { channel, interaction, pass: None },
-        ..event.clone()
-    };
+    let mut passless = event.clone();
+    passless.request.origin = EventOrigin::Interaction { channel, interaction, pass: None };
     for event in [event, passless] {
         let (later, _) = prior_delivery(&ids, true);
         Turn::resumed(&bot, &event, later).done(&format!("{above}\n\n{below} more")).await;

@@ -399,7 +399,7 @@ async fn a_prompt_by_command_has_its_file_agent_and_model() {
     local.slash(CHANNEL, ANN, "ask", Some(given));
     let event = bot.event(&local, "paint").await;
     assert_eq!(event.attached[0].source, "https://cdn.discordapp.com/notes.txt");
-    let choice = event.choice.expect("a choice");
+    let choice = event.request.choice.expect("a choice");
     assert_eq!(
         (choice.backend.as_deref(), choice.model.as_deref()),
         (Some("claude"), Some("opus"))

@@ -200,11 +200,9 @@ async fn another_node_continues_an_interrupted_request_before_what_waited() {
     for (number, prompt) in [(2, "second"), (3, "third")] {
         journal.accepted(&event(first + number, 11, prompt));
     }
-    let interrupted = Event {
-        key: Some("limit:0a1b2c3d".to_owned()),
-        continues: Some(first + 1),
-        ..event(first + 4, 11, "first")
-    };
+    let mut interrupted = event(first + 4, 11, "first");
+    interrupted.request.key = Some("limit:0a1b2c3d".to_owned());
+    interrupted.request.continues = Some(first + 1);
     journal.accepted(&interrupted);
     assert!(journal.flush().await);
     let node = Node::begin_shared(2, "", quick()).await;

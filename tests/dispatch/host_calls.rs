@@ -254,7 +254,7 @@ async fn a_reminder_runs_once_is_marked_and_cannot_ask_for_further_turns() {
     assert_eq!(later(&desk).len(), 1, "it is not due yet");
     desk.dispatcher.later_turns.submit_due(in_hours(3)).await;
     let (event, second) = answer(&desk, 2).await;
-    let request = event.by_agent.expect("an agent asked");
+    let request = event.by_agent.as_ref().expect("an agent asked");
     assert_eq!((request.cause, event.asker), (AgentCause::Reminder, Some(UserId::discord(ANN))));
     assert!(second.notices.iter().any(|notice| notice.contains("a reminder")), "{second:?}");
     let prompt = desk.launcher.prompts().remove(1);
@@ -305,7 +305,7 @@ async fn an_agent_sleeps_once_and_continues_with_its_reason() {
     answer(&desk, 1).await;
     desk.dispatcher.later_turns.submit_due(in_hours(3)).await;
     let (event, _) = answer(&desk, 2).await;
-    assert_eq!(event.by_agent.map(|request| request.naps), Some(1));
+    assert_eq!(event.request.by_agent.map(|request| request.naps), Some(1));
     let prompt = desk.launcher.prompts().remove(1);
     assert!(prompt.contains("to continue its work now") && prompt.contains("the build runs"));
 }

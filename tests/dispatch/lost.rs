@@ -309,7 +309,7 @@ fn every_kind_of_loss_keeps_its_recording_and_offers_a_retry() {
             [format!("This reply could not be read at first. (recovered, {})", lost.turn)]
         );
         assert_eq!(
-            (asked.origin, asked.lane),
+            (asked.request.origin, asked.request.lane),
             (
                 EventOrigin::Message {
                     channel: ChannelId::discord(7),

@@ -30,8 +30,13 @@ async fn waiting_prompts_can_be_edited_and_withdrawn_and_running_ones_continue()
     assert_eq!(dispatcher.intake.amend("discord:nobody", "x"), Ok(false));
     release.send_replace(true);
     dispatcher.turns.idle().await;
-    let prompts: Vec<String> =
-        desk.collected.answers(3).await.into_iter().map(|(event, _)| event.prompt).collect();
+    let prompts: Vec<String> = desk
+        .collected
+        .answers(3)
+        .await
+        .into_iter()
+        .map(|(event, _)| event.request.prompt)
+        .collect();
     assert_eq!(prompts, ["first", "changed", "fourth"]);
     assert_eq!(desk.launcher.prompts(), prompts);
 }

@@ -24,8 +24,8 @@ async fn a_signed_call_becomes_an_event_whose_payload_is_data() {
         (EventKind::Webhook, &Lane::Webhook("deploy".to_owned()))
     );
     assert_eq!(
-        (event.origin, event.asker, event.author),
-        (EventOrigin::Internal { channel: Some(ChannelId::discord(7)) }, None, None)
+        (&event.origin, event.asker, &event.author),
+        (&EventOrigin::Internal { channel: Some(ChannelId::discord(7)) }, None, &None)
     );
     assert_eq!(event.key.as_deref(), Some("webhook:deploy:msg_1"));
     assert!(event.prompt.starts_with("Say what was deployed.\n\n"), "{}", event.prompt);

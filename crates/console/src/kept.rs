@@ -58,11 +58,8 @@ impl KeptPrompts {
 
 /// Returns the event for the next process, in which all of them are younger than what it continues.
 fn again(event: Event) -> NewEvent {
-    NewEvent {
-        attached: event.attached,
-        quoted: event.quoted,
-        continues: event.continues.map(|_| 0),
-        key: event.key,
-        ..NewEvent::new(EventKind::Message, event.lane, event.origin, event.prompt)
-    }
+    let NewEvent { attached, quoted, key, lane, origin, prompt, continues, .. } = event.request;
+    let continues = continues.map(|_| 0);
+    let again = NewEvent::new(EventKind::Message, lane, origin, prompt);
+    NewEvent { attached, quoted, continues, key, ..again }
 }

@@ -271,7 +271,9 @@ impl EventPersistence {
     /// Returns an event as it is saved: with the secrets in its prompt redacted. If the event is
     /// repeated after a crash, the agent does not receive the secrets.
     pub(crate) fn redacted(&self, event: &Event) -> Event {
-        Event { prompt: self.deps.redactor.redact(event.prompt.clone()), ..event.clone() }
+        let mut event = event.clone();
+        event.request.prompt = self.deps.redactor.redact(event.request.prompt);
+        event
     }
 
     /// Returns the pending write of an event. Returns `None` if the event is on disk.

@@ -65,7 +65,7 @@ impl Shared {
                 match seen {
                     Ok(TurnFollowUp::Nothing | TurnFollowUp::Rerun) => {}
                     Ok(TurnFollowUp::Paused) => match hold {
-                        Some(hold) => resume_when_unpaused(&shared, event.lane, hold),
+                        Some(hold) => resume_when_unpaused(&shared, event.request.lane, hold),
                         None => refuse_unjournaled(&shared, &event).await,
                     },
                     Ok(TurnFollowUp::AskPeople) => {

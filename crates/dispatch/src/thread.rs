@@ -9,7 +9,7 @@ use super::channel::options::Setting;
 use super::outlet::TurnAnswer;
 use super::outlet::handle::ReplyHandle;
 use super::persistence::wait_until_saved;
-use aetheel_model::event::{Event, EventOrigin, Lane, PromptChoice};
+use aetheel_model::event::{Event, EventOrigin, Lane, NewEvent, PromptChoice};
 use aetheel_model::plain::with_causes;
 use aetheel_store::workspace::{BindingsError, JournalMark, PendingSave};
 
@@ -69,13 +69,9 @@ async fn open_and_release(shared: &Shared, event: Event) {
     {
         tracing::error!(%lane, error = %with_causes(&error), "cannot save the choice for a thread; it applies to the first prompt only");
     }
-    let event = Event {
-        lane,
-        origin: EventOrigin::Message { channel: opened.thread, message: opened.first },
-        parent,
-        opens_thread: false,
-        ..event
-    };
+    let origin = EventOrigin::Message { channel: opened.thread, message: opened.first };
+    let request = NewEvent { lane, origin, parent, opens_thread: false, ..event.request };
+    let event = Event { request, ..event };
     if let Some(journal) = &shared.deps.journal {
         // The saved messages are cleared: the message in the channel does not belong to the
         // answer.

@@ -142,7 +142,7 @@ impl LocalState {
         let (cluster, workspace) = (&self.cluster, &self.workspace);
         let notes = &workspace.state.discord;
         let mut known: BTreeSet<Lane> = workspace.state.lanes().await.into_iter().collect();
-        known.extend(journal.open_events().into_iter().map(|entry| entry.event.lane));
+        known.extend(journal.open_events().into_iter().map(|entry| entry.event.request.lane));
         known.extend(journal.newer_lanes());
         known.extend(notes.seen().await.into_keys().map(Lane::Channel));
         known.extend(journal.messages().into_iter().map(|(channel, _)| Lane::Channel(channel)));

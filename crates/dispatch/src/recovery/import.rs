@@ -59,7 +59,7 @@ impl LaneTransfer {
         let begun = open.into_iter().filter(|entry| {
             entry.started > 0 && entry.answer.is_none() && entry.offered_ms.is_none()
         });
-        begun.map(|entry| entry.event.lane).chain(journal.newer_lanes()).collect()
+        begun.map(|entry| entry.event.request.lane).chain(journal.newer_lanes()).collect()
     }
 
     /// Returns the lanes that have open events in another node's journal.

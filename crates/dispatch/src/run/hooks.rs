@@ -113,8 +113,9 @@ impl TurnRunner {
         let backend = self.shared.deps.backends.get(&name);
         let backend = backend.ok_or_else(|| HookError::NoBackend(name.clone()))?;
         let directory = self.shared.channels.directory_of(&settings).await?;
-        let asks =
-            Event { prompt, author: None, asker: None, attached: Vec::new(), ..event.clone() };
+        let mut asks = event.clone();
+        asks.request =
+            NewEvent { prompt, author: None, asker: None, attached: Vec::new(), ..asks.request };
         // Questions are dismissed, so the mode of planning needs no refusals here.
         let (channels, choices) = (&self.shared.channels, &self.shared.deps.choices);
         let (mut start, _) =
@@ -128,12 +129,8 @@ impl TurnRunner {
         let (_steer, steers) = mpsc::unbounded_channel();
         let label = backend.descriptor().label().to_owned();
         let (by, sequence, blobs) = (Arc::clone(&backend), event.sequence, Vec::new());
-        let fired = Event {
-            lane: lane.clone(),
-            kind: EventKind::Hook,
-            accepted_ms: self.shared.deps.clock.now_ms(),
-            ..asks
-        };
+        let request = NewEvent { lane: lane.clone(), kind: EventKind::Hook, ..asks.request };
+        let fired = Event { accepted_ms: self.shared.deps.clock.now_ms(), request, ..asks };
         audit_begin(&fired, id, &*backend, start.settings.model.as_deref(), false);
         let feed = TurnFeed::of(&self.shared.deps, &fired, id, &name);
         feed.begun(&fired, &settings, &*backend, &start, false);

@@ -3,13 +3,15 @@
 mod new_event;
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
 
 pub use self::new_event::NewEvent;
 use crate::agent::Safety;
-use crate::id::{ChannelId, MessageId, UserId};
+use crate::id::{ChannelId, MessageId};
 
 /// Position in the order of acceptance. It increases while the program runs.
 pub type Sequence = u64;
@@ -276,55 +278,61 @@ pub struct QueuePlace {
     pub sequence: Sequence,
 }
 
-/// A request for a turn.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// An accepted request for a turn. Its fields are also those of the request.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Event {
     /// Position in the order of acceptance.
     pub sequence: Sequence,
     /// When it was accepted, milliseconds since 1970.
     pub accepted_ms: i64,
-    /// The kind of source that asked for it.
-    pub kind: EventKind,
-    /// The lane it waits in.
-    pub lane: Lane,
-    /// The origin, to which its answer is delivered.
-    pub origin: EventOrigin,
-    /// The name of the prompt's author, on one line, for channels with several users.
-    pub author: Option<String>,
-    /// The user who asked and may answer the agent's questions, or `None` if no user did.
-    #[serde(default)]
-    pub asker: Option<UserId>,
-    /// The text for the agent, verbatim.
-    pub prompt: String,
-    /// The channel the lane's thread belongs to, as in [`NewEvent::parent`].
-    #[serde(default)]
-    pub parent: Option<ChannelId>,
-    /// The files that came with it, as in [`NewEvent::attached`].
-    #[serde(default)]
-    pub attached: Vec<AttachedFile>,
-    /// The message it replies to or forwards, as in [`NewEvent::quoted`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub quoted: Option<QuotedMessage>,
-    /// The request of the agent that wrote the prompt, as in [`NewEvent::by_agent`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub by_agent: Option<Box<AgentRequest>>,
-    /// The agent and the model, as in [`NewEvent::choice`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub choice: Option<Box<PromptChoice>>,
-    /// The event whose turn it continues, as in [`NewEvent::continues`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub continues: Option<Sequence>,
-    /// A key that identifies the cause of the event, as in [`NewEvent::key`].
-    #[serde(default)]
-    pub key: Option<String>,
-    /// Whether a thread must be opened first, as in [`NewEvent::opens_thread`]. It is false once
-    /// the thread exists.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub opens_thread: bool,
-    /// Whether its author is notified of the delay, as in [`NewEvent::late`].
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub late: bool,
+    /// The request. [`NewEvent::missed`] is false, and [`NewEvent::opens_thread`] once the thread
+    /// exists.
+    #[serde(flatten)]
+    pub request: NewEvent,
+}
+
+impl Deref for Event {
+    type Target = NewEvent;
+
+    fn deref(&self) -> &NewEvent {
+        &self.request
+    }
+}
+
+impl Serialize for Event {
+    /// Writes the fields in the order and the form of the journals of all versions, in which some
+    /// fields are written also if they are empty.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("sequence", &self.sequence)?;
+        map.serialize_entry("accepted-ms", &self.accepted_ms)?;
+        map.serialize_entry("kind", &self.kind)?;
+        map.serialize_entry("lane", &self.lane)?;
+        map.serialize_entry("origin", &self.origin)?;
+        map.serialize_entry("author", &self.author)?;
+        map.serialize_entry("asker", &self.asker)?;
+        map.serialize_entry("prompt", &self.prompt)?;
+        map.serialize_entry("parent", &self.parent)?;
+        map.serialize_entry("attached", &self.attached)?;
+        serialize_known(&mut map, "quoted", self.quoted.as_ref())?;
+        serialize_known(&mut map, "by-agent", self.by_agent.as_ref())?;
+        serialize_known(&mut map, "choice", self.choice.as_ref())?;
+        serialize_known(&mut map, "continues", self.continues.as_ref())?;
+        map.serialize_entry("key", &self.key)?;
+        serialize_known(&mut map, "opens-thread", Some(&true).filter(|_| self.opens_thread))?;
+        serialize_known(&mut map, "late", Some(&true).filter(|_| self.late))?;
+        map.end()
+    }
+}
+
+/// Writes an entry if it has a value.
+fn serialize_known<M: SerializeMap>(
+    map: &mut M,
+    key: &str,
+    value: Option<&impl Serialize>,
+) -> Result<(), M::Error> {
+    value.map_or(Ok(()), |value| map.serialize_entry(key, value))
 }
 
 impl Event {
@@ -346,6 +354,7 @@ impl Event {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::UserId;
 
     #[test]
     fn a_lane_is_parsed_back_from_its_text() {
@@ -383,6 +392,10 @@ mod tests {
         let foreign = old.replace(r#""lane":{"channel":7}"#, r#""lane":{"channel":"slack:7"}"#);
         let error = serde_json::from_str::<NewEvent>(&foreign).expect_err("unknown platform");
         assert!(error.to_string().contains("chat platform"), "{error}");
+        let accepted = event.accepted(3, 4);
+        let journal = r#"{"sequence":3,"accepted-ms":4,"kind":"message","lane":{"channel":7},"origin":{"message":{"channel":7,"message":8}},"author":null,"asker":9,"prompt":"hello","parent":10,"attached":[],"key":null}"#;
+        assert_eq!(serde_json::to_string(&accepted).expect("no map"), journal);
+        assert_eq!(serde_json::from_str::<Event>(journal).expect("an event"), accepted);
         let error = "channel:slack:7".parse::<Lane>().expect_err("unknown platform");
         assert_eq!(error.to_string(), r#""slack:7" is not a channel id"#);
     }

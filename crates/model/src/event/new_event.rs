@@ -12,19 +12,19 @@ use crate::id::{ChannelId, UserId};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct NewEvent {
-    /// The kind of source that asks for it, as in [`Event::kind`].
+    /// The kind of source that asks for it.
     pub kind: EventKind,
-    /// The lane in which it must wait, as in [`Event::lane`].
+    /// The lane in which it must wait.
     pub lane: Lane,
-    /// The origin, as in [`Event::origin`].
+    /// The origin, to which its answer is delivered.
     pub origin: EventOrigin,
-    /// The name of the prompt's author, as in [`Event::author`].
+    /// The name of the prompt's author, on one line, for channels with several users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
-    /// The user who may answer questions, as in [`Event::asker`].
+    /// The user who asked and may answer the agent's questions, or `None` if no user did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asker: Option<UserId>,
-    /// The text for the agent, as in [`Event::prompt`].
+    /// The text for the agent, verbatim.
     pub prompt: String,
     /// The channel of the lane's thread. Its settings apply if the thread has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -96,42 +96,6 @@ impl NewEvent {
     /// Returns the accepted event.
     #[must_use]
     pub fn accepted(self, sequence: Sequence, accepted_ms: i64) -> Event {
-        let Self {
-            kind,
-            lane,
-            origin,
-            author,
-            asker,
-            prompt,
-            parent,
-            attached,
-            quoted,
-            by_agent,
-            choice,
-            continues,
-            key,
-            opens_thread,
-            missed: _,
-            late,
-        } = self;
-        Event {
-            sequence,
-            accepted_ms,
-            kind,
-            lane,
-            origin,
-            author,
-            asker,
-            prompt,
-            parent,
-            attached,
-            quoted,
-            by_agent,
-            choice,
-            continues,
-            key,
-            opens_thread,
-            late,
-        }
+        Event { sequence, accepted_ms, request: Self { missed: false, ..self } }
     }
 }

@@ -195,7 +195,7 @@ impl LaneOrder {
     /// `None` if it does not wait any more.
     pub(super) fn amend(&mut self, sequence: Sequence, prompt: &str) -> Option<&Event> {
         let event = self.waiting.get_mut(&sequence)?;
-        prompt.clone_into(&mut event.prompt);
+        prompt.clone_into(&mut event.request.prompt);
         Some(event)
     }
 

@@ -179,10 +179,9 @@ fn a_held_event_counts_as_waiting_and_starts_only_after_its_release_in_its_new_l
     assert_eq!(queue.next().unwrap().sequence, first);
     let second = accept(&mut queue, message(2));
     assert_eq!(queue.hold(message(3), 0), Err(Rejection::Full { depth: 2 }));
-    assert!(
-        queue.release(Event { lane: Lane::Channel(ChannelId::discord(2)), ..held.clone() })
-            && !queue.release(held.clone())
-    );
+    let mut moved = held.clone();
+    moved.request.lane = Lane::Channel(ChannelId::discord(2));
+    assert!(queue.release(moved) && !queue.release(held.clone()));
     assert_eq!(
         (queue.lanes().position(held.sequence), queue.lanes().position(second)),
         (Some(1), Some(2)),
@@ -430,7 +429,7 @@ proptest! {
                         let before = last_in_lane.insert(event.lane.clone(), event.sequence);
                         prop_assert!(before < Some(event.sequence), "lane order broken");
                         prop_assert_eq!(queue.lanes().running_in(&event.lane), Some(event.sequence));
-                        prop_assert_eq!(event.prompt, amended.remove(&event.sequence).unwrap_or_default(), "the last change is used");
+                        prop_assert_eq!(event.request.prompt, amended.remove(&event.sequence).unwrap_or_default(), "the last change is used");
                     }
                 }
                 QueueStep::Finish(sequence) => {

@@ -287,7 +287,7 @@ impl JournalState {
 
     /// Undoes the acceptance of an event that could not be written.
     pub(super) fn forget(&mut self, sequence: Sequence) {
-        let open = self.open.remove(&sequence).map(|entry| entry.event.key);
+        let open = self.open.remove(&sequence).map(|entry| entry.event.request.key);
         let newer = self.newer.0.remove(&sequence).map(|event| event.key);
         if let Some(key) = open.or(newer).flatten() {
             self.keys.remove(&key);
