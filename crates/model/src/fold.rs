@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::agent::{
-    AgentEventKind, AgentNotice, AgentTask, Artifact, DiagnosticLevel, PlanEntry, Quota, TextEvent,
-    ToolEnd, ToolOutput, ToolStart, ToolStatus, Unrecognised, Usage,
+    AgentEventKind, AgentNotice, AgentTask, Artifact, Compaction, DiagnosticLevel, PlanEntry,
+    Quota, TextEvent, ToolEnd, ToolOutput, ToolStart, ToolStatus, Unrecognised, Usage,
 };
 
 /// Maximum number of artifacts of one turn that are kept.
@@ -34,7 +34,7 @@ const COMPACTIONS: &str = "\0compactions";
 const TAIL: usize = 2 << 10;
 
 /// A tool use and its status.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolUse {
     /// The event with which it began, or the latest one with the same id.
     pub start: ToolStart,
@@ -70,27 +70,99 @@ impl ToolUse {
     }
 }
 
+/// Tool uses in the order in which they began.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct ToolUses {
+    all: Vec<ToolUse>,
+    /// The index of each tool use in `all`, by its id.
+    indexes: HashMap<String, usize>,
+    /// The indexes of the running tools.
+    running: BTreeSet<usize>,
+}
+
+impl ToolUses {
+    fn start(&mut self, start: &ToolStart) {
+        // Agents may announce a tool before its input is known.
+        if let Some(at) = self.indexes.get(&start.id) {
+            self.all[*at].start = start.clone();
+            return;
+        }
+        self.indexes.insert(start.id.clone(), self.all.len());
+        self.running.insert(self.all.len());
+        self.all.push(ToolUse { start: start.clone(), ..ToolUse::default() });
+    }
+
+    fn print(&mut self, output: &ToolOutput) {
+        let known = self.indexes.get(&output.id);
+        if let Some(at) = known.filter(|at| self.running.contains(at)) {
+            self.all[*at].print(output);
+        }
+    }
+
+    fn end(&mut self, end: &ToolEnd) {
+        let Some(at) = self.indexes.get(&end.id) else { return };
+        let tool = &mut self.all[*at];
+        tool.status = Some(end.status);
+        tool.exit_code = end.exit_code;
+        let changed = end.diffs.iter().take(CHANGED_FILES);
+        tool.changed = changed.map(|diff| diff.path.clone()).collect();
+        tool.tail = String::new();
+        self.running.remove(at);
+    }
+}
+
+/// Notices for people, in order.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Notices {
+    texts: Vec<String>,
+    /// The index of each notice with a key in `texts`, by its key.
+    indexes: HashMap<String, usize>,
+    /// The number of times that the agent shortened the history.
+    compactions: u32,
+}
+
+impl Notices {
+    /// Adds a notice, or replaces the one with the same key.
+    fn add(&mut self, AgentNotice { level, key, text }: &AgentNotice) {
+        if *level < DiagnosticLevel::Info {
+            return;
+        }
+        if let Some(at) = key.as_ref().and_then(|key| self.indexes.get(key)) {
+            self.texts[*at].clone_from(text);
+        } else if self.texts.len() < NOTICES {
+            if let Some(key) = key {
+                self.indexes.insert(key.clone(), self.texts.len());
+            }
+            self.texts.push(text.clone());
+        }
+    }
+
+    /// Adds or updates the notice that the agent shortened the history.
+    fn add_compaction(&mut self, compaction: &Compaction) {
+        let Some(line) = compaction.line() else { return };
+        self.compactions += 1;
+        let text = match self.compactions {
+            1 => line,
+            count => format!("{line} It did so {count} times in this turn."),
+        };
+        let key = Some(COMPACTIONS.to_owned());
+        self.add(&AgentNotice { level: DiagnosticLevel::Info, key, text });
+    }
+}
+
 /// The state of a turn so far. (A transcript of a finished turn, with everything in order, is
 /// `TurnTranscript` in the crate `recording`.)
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Transcript {
     text: Parts,
     thinking: Parts,
-    tools: Vec<ToolUse>,
-    /// The index of each tool use in `tools`, by its id.
-    tool_indexes: HashMap<String, usize>,
-    /// The indexes of the running `tools`.
-    running: BTreeSet<usize>,
+    tools: ToolUses,
     plan: Vec<PlanEntry>,
     usage: Option<Usage>,
     artifacts: Vec<Artifact>,
     tasks: Vec<AgentTask>,
     quota: Vec<Quota>,
-    notices: Vec<String>,
-    /// The index of each notice with a key in `notices`, by its key.
-    notice_indexes: HashMap<String, usize>,
-    /// The number of times that the agent shortened the history.
-    compactions: u32,
+    notices: Notices,
     retry: Option<String>,
     unrecognised: BTreeMap<String, u32>,
     /// Whether unknown output came after the last beginning and end of a tool.
@@ -101,43 +173,20 @@ impl Transcript {
     /// Applies an event.
     pub fn apply(&mut self, event: &AgentEventKind) {
         match event {
-            // Text of a sub-agent is not part of the answer.
-            AgentEventKind::Text(text) | AgentEventKind::Thinking(text)
-                if text.parent.is_some() =>
-            {
-                self.retry = None
-            }
-            AgentEventKind::Text(text) => {
+            AgentEventKind::Text(text) | AgentEventKind::Thinking(text) => {
                 self.retry = None;
-                self.text.fold(text);
-            }
-            AgentEventKind::Thinking(text) => {
-                self.retry = None;
-                self.thinking.fold(text);
+                let is_answer = matches!(event, AgentEventKind::Text(_));
+                let parts = if is_answer { &mut self.text } else { &mut self.thinking };
+                // Text of a sub-agent is not part of the answer.
+                if text.parent.is_none() {
+                    parts.fold(text);
+                }
             }
             AgentEventKind::ToolStart(start) => {
                 self.unknown_last = false;
-                // Agents may announce a tool before its input is known.
-                if let Some(at) = self.tool_indexes.get(&start.id) {
-                    self.tools[*at].start = start.clone();
-                } else {
-                    self.tool_indexes.insert(start.id.clone(), self.tools.len());
-                    self.running.insert(self.tools.len());
-                    self.tools.push(ToolUse {
-                        start: start.clone(),
-                        status: None,
-                        exit_code: None,
-                        changed: Vec::new(),
-                        tail: String::new(),
-                    });
-                }
+                self.tools.start(start);
             }
-            AgentEventKind::ToolOutput(output) => {
-                let known = self.tool_indexes.get(&output.id);
-                if let Some(at) = known.filter(|at| self.running.contains(at)) {
-                    self.tools[*at].print(output);
-                }
-            }
+            AgentEventKind::ToolOutput(output) => self.tools.print(output),
             AgentEventKind::ToolEnd(end) => {
                 self.unknown_last = false;
                 self.end_tool(end);
@@ -145,18 +194,8 @@ impl Transcript {
             AgentEventKind::Plan(plan) => self.plan.clone_from(plan),
             AgentEventKind::Usage(usage) => self.usage = Some(usage.clone()),
             AgentEventKind::Retry(failure) => self.retry = Some(failure.message.clone()),
-            AgentEventKind::Notice(notice) => self.notice(notice),
-            AgentEventKind::Compaction(compaction) => {
-                if let Some(line) = compaction.line() {
-                    self.compactions += 1;
-                    let text = match self.compactions {
-                        1 => line,
-                        count => format!("{line} It did so {count} times in this turn."),
-                    };
-                    let key = Some(COMPACTIONS.to_owned());
-                    self.notice(&AgentNotice { level: DiagnosticLevel::Info, key, text });
-                }
-            }
+            AgentEventKind::Notice(notice) => self.notices.add(notice),
+            AgentEventKind::Compaction(compaction) => self.notices.add_compaction(compaction),
             AgentEventKind::Unrecognised(Unrecognised { what, .. }) => {
                 self.unknown_last = true;
                 if self.unrecognised.len() < UNKNOWN_KINDS || self.unrecognised.contains_key(what) {
@@ -167,16 +206,13 @@ impl Transcript {
                 self.artifacts.push(artifact.clone())
             }
             AgentEventKind::Task(task) => {
-                let known = self.tasks.iter().position(|known| known.id == task.id);
-                match known {
-                    Some(at) => self.tasks[at].clone_from(task),
-                    None if self.tasks.len() < TASKS => self.tasks.push(task.clone()),
-                    None => {}
+                if let Some(known) = self.tasks.iter_mut().find(|known| known.id == task.id) {
+                    known.clone_from(task);
+                } else if self.tasks.len() < TASKS {
+                    self.tasks.push(task.clone());
                 }
             }
-            AgentEventKind::Quota(quota) => {
-                self.quota = quota.iter().take(QUOTAS).cloned().collect()
-            }
+            AgentEventKind::Quota(quota) => self.quota = quota[..quota.len().min(QUOTAS)].to_vec(),
             AgentEventKind::Artifact(_)
             | AgentEventKind::Mode(_)
             | AgentEventKind::Title(_)
@@ -184,33 +220,9 @@ impl Transcript {
         }
     }
 
-    /// Adds a notice for people, or replaces the one with the same key.
-    fn notice(&mut self, notice: &AgentNotice) {
-        if notice.level < DiagnosticLevel::Info {
-            return;
-        }
-        let known = notice.key.as_ref().and_then(|key| self.notice_indexes.get(key));
-        if let Some(at) = known {
-            self.notices[*at].clone_from(&notice.text);
-        } else if self.notices.len() < NOTICES {
-            if let Some(key) = &notice.key {
-                self.notice_indexes.insert(key.clone(), self.notices.len());
-            }
-            self.notices.push(notice.text.clone());
-        }
-    }
-
     /// Ends a tool. The host calls this for a tool that the agent did not end.
     pub fn end_tool(&mut self, end: &ToolEnd) {
-        if let Some(at) = self.tool_indexes.get(&end.id) {
-            let tool = &mut self.tools[*at];
-            tool.status = Some(end.status);
-            tool.exit_code = end.exit_code;
-            let changed = end.diffs.iter().take(CHANGED_FILES);
-            tool.changed = changed.map(|diff| diff.path.clone()).collect();
-            tool.tail = String::new();
-            self.running.remove(at);
-        }
+        self.tools.end(end);
     }
 
     /// Returns the answer so far: the text parts in order, separated by blank lines.
@@ -235,18 +247,18 @@ impl Transcript {
     /// Returns the tool uses in the order in which they began.
     #[must_use]
     pub fn tools(&self) -> &[ToolUse] {
-        &self.tools
+        &self.tools.all
     }
 
     /// Returns the tool use with this id.
     #[must_use]
     pub fn tool(&self, id: &str) -> Option<&ToolUse> {
-        self.tool_indexes.get(id).map(|at| &self.tools[*at])
+        self.tools.indexes.get(id).map(|at| &self.tools.all[*at])
     }
 
     /// Returns the running tools in the order in which they began.
     pub fn open_tools(&self) -> impl DoubleEndedIterator<Item = &ToolUse> {
-        self.running.iter().map(|at| &self.tools[*at])
+        self.tools.running.iter().map(|at| &self.tools.all[*at])
     }
 
     /// Returns the latest plan of the agent. It is empty if the agent sent none.
@@ -282,7 +294,7 @@ impl Transcript {
     /// Returns notices for people, in order.
     #[must_use]
     pub fn notices(&self) -> &[String] {
-        &self.notices
+        &self.notices.texts
     }
 
     /// Returns the failure after which the agent retries, until something else happens.
@@ -364,7 +376,7 @@ impl Parts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::{Compaction, TaskKind, TaskStatus};
+    use crate::agent::{TaskKind, TaskStatus};
 
     fn text(part: u32, text: &str, replace: bool) -> AgentEventKind {
         AgentEventKind::Text(TextEvent { part, text: text.to_owned(), replace, parent: None })
