@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::candidates::Candidate;
 use super::loader::{Loader, LoaderRequest, LookReason};
-use super::watch::Hint;
 
 /// Interval at which the operator's files are checked for components that wait for a decision.
 const OPERATOR_INTERVAL: Duration = Duration::from_secs(2);
@@ -25,23 +24,15 @@ impl Loader {
         let mut live = interval_at(Instant::now() + LIVE_INTERVAL, LIVE_INTERVAL);
         live.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let due = self.settling.next();
-            let quiet = async {
-                match due {
-                    Some(due) => sleep_until(due).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
-                Some(hint) = self.hints.recv() => match hint {
-                    Hint::File { path, complete } => self.settling.touch(path, complete, Instant::now()),
-                    Hint::Everything => self.look_at_everything().await,
-                },
-                () = quiet => {
-                    for path in self.settling.take(Instant::now()) {
-                        self.look_at(&path, LookReason::Touched).await;
+                changed = self.watch.changed() => match changed {
+                    Some(files) => {
+                        for path in files {
+                            self.look_at(&path, LookReason::Touched).await;
+                        }
                     }
-                }
+                    None => self.look_at_everything().await,
+                },
                 _ = rescan.tick() => self.look_at_everything().await,
                 _ = operator.tick() => {
                     self.retry_unaccepted().await;

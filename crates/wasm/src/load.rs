@@ -118,7 +118,7 @@ impl Loader {
             .iter()
             .filter(|(_, seen)| seen.name.is_none() && seen.pending_decision.is_none())
         {
-            self.settling.touch(path.clone(), true, Instant::now());
+            self.watch.settling.touch(path.clone(), true, Instant::now());
         }
         self.report(LoadReport::Vanished { name: name.clone(), path: path.to_owned() });
         self.serve_best(&name).await;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{broadcast, oneshot};
 use tokio::time::Instant;
 
 use super::admitter::Admitter;
@@ -21,7 +21,7 @@ use super::options::RegistryOptions;
 use super::report::LoadReport;
 use super::requested::RequestedCapabilities;
 use super::source;
-use super::watch::{FolderWatch, Hint, Settling, is_component};
+use super::watch::FolderWatch;
 use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::plain::with_causes;
 use aetheel_model::rollout::Rollout;
@@ -37,15 +37,11 @@ pub(super) type UnacceptedFiles = Mutex<BTreeMap<PathBuf, Arc<RequestedCapabilit
 /// Reads and admits components, and makes them serve.
 pub(super) struct Loader {
     pub(super) admitter: Admitter,
-    pub(super) directory: PathBuf,
     pub(super) rescan: Duration,
     pub(super) candidates: Candidates,
     reports: broadcast::Sender<LoadReport>,
-    watch: FolderWatch,
-    pub(super) hints: mpsc::UnboundedReceiver<Hint>,
-    pub(super) settling: Settling,
+    pub(super) watch: FolderWatch,
     pub(super) files: BTreeMap<PathBuf, KnownFile>,
-    missing_reported: bool,
     pub(super) keeper: ComponentKeeper,
     /// How a new version replaces the one that serves.
     pub(super) rollout: Rollout,
@@ -128,7 +124,6 @@ impl Loader {
     ) -> Self {
         // Events contain absolute paths.
         let directory = std::path::absolute(&options.directory).unwrap_or(options.directory);
-        let (watch, hints) = FolderWatch::new(directory.clone());
         let admitter = Admitter { engine, gate: options.gate };
         let keeper = ComponentKeeper {
             store: options.components,
@@ -137,15 +132,11 @@ impl Loader {
         };
         Self {
             admitter,
-            directory,
             rescan: options.rescan,
             candidates,
             reports,
-            watch,
-            hints,
-            settling: Settling::new(options.quiet),
+            watch: FolderWatch::new(directory, options.quiet),
             files: BTreeMap::new(),
-            missing_reported: false,
             keeper,
             rollout: options.rollout,
             live,
@@ -178,15 +169,11 @@ impl Loader {
     pub(super) async fn look_at_everything(&mut self) {
         // Start watching first, so that later changes are reported.
         self.watch.renew();
-        let directory = self.directory.clone();
-        let found = tokio::task::spawn_blocking(move || list(&directory)).await.unwrap_or_default();
-        if found.is_none() != self.missing_reported {
-            self.missing_reported = found.is_none();
-            if self.missing_reported {
-                tracing::warn!(path = %self.directory.display(), "the backends folder cannot be read; hint: create it (BACKENDS_DIR), it is then loaded without a restart");
-            }
+        let was_missing = self.watch.is_missing;
+        let found = self.watch.list().await;
+        if self.watch.is_missing && !was_missing {
+            tracing::warn!(path = %self.watch.directory.display(), "the backends folder cannot be read; hint: create it (BACKENDS_DIR), it is then loaded without a restart");
         }
-        let found = found.unwrap_or_default();
         let gone: Vec<_> =
             self.files.keys().filter(|path| !found.contains_key(*path)).cloned().collect();
         for path in gone {
@@ -240,7 +227,7 @@ impl Loader {
                 return self.vanished(path).await;
             }
             Err(error @ AdmissionError::Changing) => {
-                self.settling.touch(path.to_owned(), false, Instant::now());
+                self.watch.settling.touch(path.to_owned(), false, Instant::now());
                 tracing::debug!(path = %path.display(), "backend file {error}");
                 return;
             }
@@ -324,12 +311,4 @@ impl Loader {
         }
         let _ = self.reports.send(report); // fails if there is no receiver
     }
-}
-
-/// Returns the component files of a directory, or `None` if it cannot be read.
-fn list(directory: &Path) -> Option<BTreeMap<PathBuf, Stamp>> {
-    let entries = std::fs::read_dir(directory).ok()?;
-    let paths =
-        entries.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| is_component(path));
-    Some(paths.filter_map(|path| Stamp::of(&path).map(|stamp| (path, stamp))).collect())
 }

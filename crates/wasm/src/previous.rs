@@ -28,7 +28,7 @@ impl Loader {
     pub(super) async fn kept(&self, name: &str) -> Vec<Arc<ComponentBackend>> {
         let backend = name.to_owned();
         let kept = self.keeper.read(move |store| store.all(&backend)).await;
-        let target = self.directory.join(format!("{name}.wasm"));
+        let target = self.watch.directory.join(format!("{name}.wasm"));
         let mut backends = Vec::new();
         for served in kept {
             match self.admitter.readmit(&target, name, &served).await {

@@ -43,7 +43,7 @@ impl Loader {
             None => serves.map(|serves| serves.digest),
         };
         let target = serving.map_or_else(
-            || self.directory.join(format!("{name}.wasm")),
+            || self.watch.directory.join(format!("{name}.wasm")),
             |serving| serving.info.path.clone(),
         );
         if self.candidates.successor_of_file(&target).is_some() {

@@ -12,62 +12,89 @@ use std::time::Duration;
 use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
+
+use aetheel_store::disk::Stamp;
 
 /// A hint from the watched directory.
 #[derive(Debug)]
-pub(super) enum Hint {
+enum Hint {
     /// This file changed. `complete` is true if the writer has finished.
     File { path: PathBuf, complete: bool },
     /// The directory itself changed, or events were lost. All files must be checked.
     Everything,
 }
 
+/// A folder of components, with its files that changed recently.
 #[derive(Debug)]
 pub(super) struct FolderWatch {
-    directory: PathBuf,
-    hints: mpsc::UnboundedSender<Hint>,
+    pub(super) directory: PathBuf,
+    sender: mpsc::UnboundedSender<Hint>,
+    hints: mpsc::UnboundedReceiver<Hint>,
     /// The watcher, and the directory (device, inode) that it really watches.
     watcher: Option<(RecommendedWatcher, (u64, u64))>,
+    pub(super) settling: Settling,
+    /// Whether the directory could not be read when it was last listed.
+    pub(super) is_missing: bool,
 }
 
 impl FolderWatch {
     /// Prepares a watch on an absolute path. [`FolderWatch::renew`] starts it.
-    pub(super) fn new(directory: PathBuf) -> (Self, mpsc::UnboundedReceiver<Hint>) {
-        let (hints, receiver) = mpsc::unbounded_channel();
-        (Self { directory, hints, watcher: None }, receiver)
+    pub(super) fn new(directory: PathBuf, quiet: Duration) -> Self {
+        let (sender, hints) = mpsc::unbounded_channel();
+        let (settling, watcher) = (Settling::new(quiet), None);
+        Self { directory, sender, hints, watcher, settling, is_missing: false }
     }
 
-    /// Makes sure that the directory at the path is the watched one. Returns true if a new watch
-    /// was started.
-    pub(super) fn renew(&mut self) -> bool {
-        let Some(now) = std::fs::metadata(&self.directory)
-            .ok()
-            .filter(std::fs::Metadata::is_dir)
-            .map(|m| (m.dev(), m.ino()))
-        else {
-            self.watcher = None;
-            return false;
-        };
-        if self.watcher.as_ref().is_some_and(|(_, watched)| *watched == now) {
-            return false;
+    /// Makes sure that the directory at the path is the watched one.
+    pub(super) fn renew(&mut self) {
+        let now = std::fs::metadata(&self.directory).ok().filter(std::fs::Metadata::is_dir);
+        let now = now.map(|folder| (folder.dev(), folder.ino()));
+        if self.watcher.as_ref().map(|(_, watched)| *watched) == now {
+            return;
         }
         self.watcher = None;
+        let Some(now) = now else { return };
         match self.begin() {
-            Ok(watcher) => {
-                self.watcher = Some((watcher, now));
-                true
-            }
+            Ok(watcher) => self.watcher = Some((watcher, now)),
             Err(error) => {
                 let path = self.directory.display();
                 tracing::warn!(%path, %error, "cannot watch the backends folder; hint: the periodic rescan finds changes instead");
-                false
+            }
+        }
+    }
+
+    /// Returns the component files that exist, by name.
+    pub(super) async fn list(&mut self) -> BTreeMap<PathBuf, Stamp> {
+        let directory = self.directory.clone();
+        let found = tokio::task::spawn_blocking(move || list(&directory)).await.unwrap_or_default();
+        self.is_missing = found.is_none();
+        found.unwrap_or_default()
+    }
+
+    /// Waits for changes. Returns the files that have been unchanged for long enough since, or
+    /// `None` if all files must be checked. No change is lost if the call is cancelled.
+    pub(super) async fn changed(&mut self) -> Option<Vec<PathBuf>> {
+        loop {
+            let due = self.settling.next();
+            let quiet = async {
+                match due {
+                    Some(due) => sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                Some(hint) = self.hints.recv() => match hint {
+                    Hint::File { path, complete } => self.settling.touch(path, complete, Instant::now()),
+                    Hint::Everything => return None,
+                },
+                () = quiet => return Some(self.settling.take(Instant::now())),
             }
         }
     }
 
     fn begin(&self) -> notify::Result<RecommendedWatcher> {
-        let hints = self.hints.clone();
+        let hints = self.sender.clone();
         let directory = self.directory.clone();
         let mut watcher =
             notify::recommended_watcher(move |event: notify::Result<Event>| match event {
@@ -85,9 +112,17 @@ impl FolderWatch {
     }
 }
 
+/// Returns the component files of a directory, or `None` if it cannot be read.
+fn list(directory: &Path) -> Option<BTreeMap<PathBuf, Stamp>> {
+    let entries = std::fs::read_dir(directory).ok()?;
+    let paths =
+        entries.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| is_component(path));
+    Some(paths.filter_map(|path| Stamp::of(&path).map(|stamp| (path, stamp))).collect())
+}
+
 /// Returns whether a name is that of a component: `*.wasm`, and not hidden, because writers use
 /// hidden names for unfinished files.
-pub(super) fn is_component(path: &Path) -> bool {
+fn is_component(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "wasm")
         && path.file_name().is_some_and(|name| !name.as_encoded_bytes().starts_with(b"."))
 }
@@ -130,7 +165,7 @@ pub(super) struct Settling {
 }
 
 impl Settling {
-    pub(super) fn new(quiet: Duration) -> Self {
+    fn new(quiet: Duration) -> Self {
         Self { quiet, due: BTreeMap::new() }
     }
 
@@ -141,12 +176,12 @@ impl Settling {
     }
 
     /// Returns when the next file will have been unchanged for long enough.
-    pub(super) fn next(&self) -> Option<Instant> {
+    fn next(&self) -> Option<Instant> {
         self.due.values().min().copied()
     }
 
     /// Removes and returns the files that have been unchanged for long enough.
-    pub(super) fn take(&mut self, now: Instant) -> Vec<PathBuf> {
+    fn take(&mut self, now: Instant) -> Vec<PathBuf> {
         let due: Vec<_> =
             self.due.iter().filter(|(_, due)| **due <= now).map(|(path, _)| path.clone()).collect();
         for path in &due {

@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::loaded::{CurrentExtensions, ExtensionRefusal, LoadedExtension};
 use super::options;
@@ -18,7 +17,7 @@ use crate::engine::Engine;
 use crate::error::AdmissionError;
 use crate::source::{self, ComponentSource};
 use crate::trust::TrustGate;
-use crate::watch::{FolderWatch, Hint, Settling, is_component};
+use crate::watch::FolderWatch;
 use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::plain::with_causes;
 use aetheel_store::disk::Stamp;
@@ -31,12 +30,9 @@ const RESCAN: Duration = Duration::from_secs(2);
 /// Reads and admits the components of a folder.
 pub(super) struct ExtensionLoader<E> {
     engine: Engine,
-    directory: PathBuf,
     gate: TrustGate,
     current: Arc<CurrentExtensions<E>>,
     watch: FolderWatch,
-    hints: mpsc::UnboundedReceiver<Hint>,
-    settling: Settling,
     files: BTreeMap<PathBuf, SeenFile>,
 }
 
@@ -64,9 +60,8 @@ impl<E: ExtensionWorld> ExtensionLoader<E> {
     ) -> Self {
         // Events contain absolute paths.
         let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
-        let (watch, hints) = FolderWatch::new(directory.clone());
-        let (settling, files) = (Settling::new(QUIET), BTreeMap::new());
-        Self { engine, directory, gate, current, watch, hints, settling, files }
+        let watch = FolderWatch::new(directory, QUIET);
+        Self { engine, gate, current, watch, files: BTreeMap::new() }
     }
 
     /// Returns the files that are refused.
@@ -83,23 +78,15 @@ impl<E: ExtensionWorld> ExtensionLoader<E> {
         let mut rescan = interval(RESCAN);
         rescan.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let due = self.settling.next();
-            let quiet = async {
-                match due {
-                    Some(due) => sleep_until(due).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
-                Some(hint) = self.hints.recv() => match hint {
-                    Hint::File { path, complete } => self.settling.touch(path, complete, Instant::now()),
-                    Hint::Everything => self.look_at_everything().await,
-                },
-                () = quiet => {
-                    for path in self.settling.take(Instant::now()) {
-                        self.look_at(&path).await;
+                changed = self.watch.changed() => match changed {
+                    Some(files) => {
+                        for path in files {
+                            self.look_at(&path).await;
+                        }
                     }
-                }
+                    None => self.look_at_everything().await,
+                },
                 _ = rescan.tick() => self.look_at_everything().await,
             }
         }
@@ -109,14 +96,12 @@ impl<E: ExtensionWorld> ExtensionLoader<E> {
     pub(super) async fn look_at_everything(&mut self) {
         // Start watching first, so that later changes are reported.
         self.watch.renew();
-        let directory = self.directory.clone();
-        let listed = tokio::task::spawn_blocking(move || list(&directory));
-        let found = listed.await.unwrap_or_default();
+        let found = self.watch.list().await;
         let known: Vec<PathBuf> = self.files.keys().cloned().collect();
-        for path in known.into_iter().filter(|path| !found.contains(path)) {
+        for path in known.into_iter().filter(|path| !found.contains_key(path)) {
             self.look_at(&path).await;
         }
-        for path in found {
+        for path in found.into_keys() {
             let stamps = self.stamps(&path);
             let is_known = match self.files.get(&path) {
                 Some(seen) => seen.stamps == Some(stamps) && !self.is_pinned_since(seen).await,
@@ -155,7 +140,7 @@ impl<E: ExtensionWorld> ExtensionLoader<E> {
                 return self.vanished(path);
             }
             Err(AdmissionError::Changing) => {
-                return self.settling.touch(path.to_owned(), false, Instant::now());
+                return self.watch.settling.touch(path.to_owned(), false, Instant::now());
             }
             Err(error) => return self.refuse(path, stamps, None, error).await,
         };
@@ -275,13 +260,4 @@ impl<E: ExtensionWorld> ExtensionLoader<E> {
         let result = Err(Arc::new(error));
         self.files.insert(path.to_owned(), SeenFile { stamps, content, result, pinned_for });
     }
-}
-
-/// Returns the component files of a directory, which may be missing, by name.
-fn list(directory: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
-    let paths = entries.filter_map(Result::ok).map(|entry| entry.path());
-    let mut paths: Vec<PathBuf> = paths.filter(|path| is_component(path)).collect();
-    paths.sort();
-    paths
 }
