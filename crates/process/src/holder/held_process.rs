@@ -1,6 +1,5 @@
 //! One process in the holder, with its buffered output and its listener.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,10 +7,10 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
+use super::hold_options::HoldOptions;
 use super::outbox::Outbox;
 use super::output_buffer::{BufferedEvent, OutputBuffer};
 use super::protocol::{HolderAnswer, Started};
-use super::spool::HoldLimits;
 use crate::Custody;
 use aetheel_model::agent::Signal;
 use aetheel_turn::{
@@ -78,22 +77,21 @@ pub(super) type QueuedCommands = mpsc::UnboundedReceiver<ProcessCommand>;
 impl HeldProcess {
     /// Creates a process that is not yet started, with its listener.
     pub(super) fn new(
-        (run, proc): (String, u32),
-        limits: HoldLimits,
-        folder: &Path,
+        launch: &Launch,
+        options: &HoldOptions,
         listener: OutputListener,
     ) -> (Arc<Self>, QueuedCommands) {
         let (commands, waiting) = mpsc::unbounded_channel();
         let state = HeldProcessState {
-            output: OutputBuffer::new(limits, folder),
+            output: OutputBuffer::new(options.limits, &options.state),
             pid: None,
             commands: 0,
             listener: Some(listener),
             ended: false,
         };
         let held = Self {
-            run,
-            proc,
+            run: launch.run.clone(),
+            proc: launch.proc,
             state: Mutex::new(state),
             changed: Notify::new(),
             commands,

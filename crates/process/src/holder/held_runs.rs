@@ -15,6 +15,10 @@ pub(super) struct HeldRuns {
     gateway: Option<u64>,
     /// Number of gateways that have connected so far.
     pub(super) gateway_count: u64,
+    /// Whether the holder is ending, so that no process is started or adopted.
+    pub(super) are_closed: bool,
+    /// Whether processes were killed without a gateway, so that output may be lost.
+    pub(super) were_abandoned: bool,
 }
 
 #[derive(Debug, Default)]
@@ -102,8 +106,21 @@ impl HeldRuns {
         self.runs.remove(run).into_iter().flat_map(|run| run.processes.into_values()).collect()
     }
 
-    /// Removes all runs and returns their processes.
-    pub(super) fn remove_all(&mut self) -> Vec<Arc<HeldProcess>> {
+    /// Removes all runs and kills their processes. Returns the number of processes.
+    pub(super) fn abandon_all(&mut self) -> usize {
+        let left = self.remove_all();
+        left.iter().for_each(|held| held.abandon());
+        self.were_abandoned |= !left.is_empty();
+        left.len()
+    }
+
+    /// Removes all runs and returns their processes. No process is started or adopted from now on.
+    pub(super) fn close(&mut self) -> Vec<Arc<HeldProcess>> {
+        self.are_closed = true;
+        self.remove_all()
+    }
+
+    fn remove_all(&mut self) -> Vec<Arc<HeldProcess>> {
         let runs = std::mem::take(&mut self.runs);
         runs.into_values().flat_map(|run| run.processes.into_values()).collect()
     }

@@ -35,14 +35,18 @@ pub(super) struct OutputBuffer {
     bytes_sent: usize,
     /// Whether the process exceeded its output limit.
     exceeded_limit: bool,
-    /// How the process ended, and the end of its stderr.
-    end: Option<(Exit, String)>,
-    /// Whether `over` was sent.
+    /// Whether that was sent.
     limit_sent: bool,
-    /// Whether `end` was sent.
-    end_sent: bool,
-    /// Whether writing to the file failed. Until the file is empty, it is not written again.
-    spool_failed: bool,
+    end: Option<BufferedEnd>,
+}
+
+/// The end of the process.
+#[derive(Debug)]
+struct BufferedEnd {
+    how: Exit,
+    stderr_tail: String,
+    /// Whether it was sent.
+    sent: bool,
 }
 
 #[derive(Debug)]
@@ -85,10 +89,8 @@ impl OutputBuffer {
             in_memory: 0,
             bytes_sent: 0,
             exceeded_limit: false,
-            end: None,
             limit_sent: false,
-            end_sent: false,
-            spool_failed: false,
+            end: None,
         }
     }
 
@@ -99,7 +101,7 @@ impl OutputBuffer {
                 && self.bytes < self.limits.window_bytes;
         }
         (self.in_memory < self.limits.memory && self.spool.length == 0)
-            || (!self.spool_failed && self.spool.length < self.limits.spool)
+            || self.spool.has_room(self.limits.spool)
     }
 
     /// Adds an event of the process.
@@ -107,8 +109,16 @@ impl OutputBuffer {
         match event {
             ProcessEvent::Lines(lines) => self.push_lines(&lines, connected),
             ProcessEvent::OutputLimit => self.exceeded_limit = true,
-            ProcessEvent::Exited { how, stderr_tail } => self.end = Some((how, stderr_tail)),
+            ProcessEvent::Exited { how, stderr_tail } => self.set_end(how, stderr_tail),
         }
+    }
+
+    fn set_end(&mut self, how: Exit, stderr_tail: String) {
+        self.end = Some(BufferedEnd { how, stderr_tail, sent: self.is_end_sent() });
+    }
+
+    fn is_end_sent(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| end.sent)
     }
 
     fn push_lines(&mut self, lines: &[OutputLine], connected: bool) {
@@ -118,30 +128,15 @@ impl OutputBuffer {
         self.total += count;
         self.bytes += length;
         let spooled = !connected && self.in_memory + length > self.limits.memory;
-        let place =
-            if spooled { self.write_to_spool(bytes) } else { SegmentStorage::Memory(bytes) };
-        if let SegmentStorage::Memory(_) = place {
+        let offset = if spooled { self.spool.append(&bytes) } else { None };
+        let storage = offset.map_or(SegmentStorage::Memory(bytes), SegmentStorage::Spool);
+        if let SegmentStorage::Memory(_) = storage {
             self.in_memory += length;
         }
         let first = self.total - count;
-        let piece = OutputSegment { first, count, length, storage: place, sent: false };
+        let piece = OutputSegment { first, count, length, storage, sent: false };
         if let Some(piece) = self.merge_into_last(piece) {
             self.segments.push_back(piece);
-        }
-    }
-
-    /// Appends bytes to the file, or keeps them in memory if that fails.
-    fn write_to_spool(&mut self, bytes: Vec<u8>) -> SegmentStorage {
-        if self.spool_failed {
-            return SegmentStorage::Memory(bytes);
-        }
-        match self.spool.append(&bytes) {
-            Ok(offset) => SegmentStorage::Spool(offset),
-            Err(error) => {
-                self.spool_failed = true;
-                tracing::warn!(%error, "cannot keep an agent's output in a file; the agent has to wait for the gateway; hint: make room on the disk");
-                SegmentStorage::Memory(bytes)
-            }
         }
     }
 
@@ -171,18 +166,16 @@ impl OutputBuffer {
             return self.next_lines(stream).unwrap_or_else(|error| {
                 tracing::error!(%error, "cannot read an agent's output back; its process counts as lost");
                 self.discard();
-                self.end = Some((Exit::Unknown, format!("its output is lost: {error}")));
+                self.set_end(Exit::Unknown, format!("its output is lost: {error}"));
                 None
             });
         }
         if self.exceeded_limit && !std::mem::replace(&mut self.limit_sent, true) {
             return Some(BufferedEvent::OutputLimit);
         }
-        let (how, tail) = self.end.as_ref()?;
-        if std::mem::replace(&mut self.end_sent, true) {
-            return None;
-        }
-        Some(BufferedEvent::Exited(*how, tail.clone()))
+        let end = self.end.as_mut().filter(|end| !end.sent)?;
+        end.sent = true;
+        Some(BufferedEvent::Exited(end.how, end.stderr_tail.clone()))
     }
 
     fn next_lines(&mut self, stream: u64) -> io::Result<Option<BufferedEvent>> {
@@ -215,7 +208,7 @@ impl OutputBuffer {
 
     /// Drops lines that the gateway has recorded. Returns `true` if the exit is recorded too.
     pub(super) fn record(&mut self, lines: u64) -> bool {
-        let over = self.end_sent && lines > self.total;
+        let over = self.is_end_sent() && lines > self.total;
         self.recorded = lines.min(self.sent).max(self.recorded);
         while let Some(piece) =
             self.segments.pop_front_if(|piece| piece.first + piece.count <= self.recorded)
@@ -232,7 +225,6 @@ impl OutputBuffer {
             && self.segments.iter().all(|piece| matches!(piece.storage, SegmentStorage::Memory(_)))
         {
             self.spool.clear();
-            self.spool_failed = false;
         }
         over
     }
@@ -250,9 +242,10 @@ impl OutputBuffer {
         for piece in &mut self.segments {
             piece.sent = false;
         }
-        (self.sent, self.bytes_sent, self.spool_failed) = (lines.min(self.total), 0, false);
+        (self.sent, self.bytes_sent, self.spool.failed) = (lines.min(self.total), 0, false);
         let ended = lines > self.total;
-        (self.limit_sent, self.end_sent) = (ended, ended);
+        self.limit_sent = ended;
+        self.end.iter_mut().for_each(|end| end.sent = ended);
         self.record(lines);
         Ok(())
     }

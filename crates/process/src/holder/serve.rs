@@ -2,7 +2,6 @@
 //! gateways.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -46,7 +45,7 @@ pub async fn hold(options: HoldOptions, stop: CancellationToken) -> Result<(), H
     (holder.options.ready)();
     let is_empty = holder.serve(&place, &stop).await;
     holder.end_agents().await;
-    if is_empty && !holder.ended_agents.load(Ordering::SeqCst) {
+    if is_empty && !holder.runs.lock().were_abandoned {
         // No agent is running, so the next gateway need not ask people about turns that had begun.
         holder_name::remove_own(&holder.options.state, &holder.custody.scratch());
     }
@@ -72,10 +71,6 @@ pub(super) struct Holder {
     pub(super) refusal_logged: Mutex<Option<Instant>>,
     pub(super) agents: TaskTracker,
     pub(super) gateways: TaskTracker,
-    /// Whether the holder is ending, so that no process is started or adopted.
-    pub(super) ending: AtomicBool,
-    /// Whether agents were ended without a gateway, so that output may be lost.
-    pub(super) ended_agents: AtomicBool,
     pub(super) closing: CancellationToken,
 }
 
@@ -99,8 +94,6 @@ impl Holder {
             refusal_logged: Mutex::default(),
             agents: TaskTracker::new(),
             gateways: TaskTracker::new(),
-            ending: AtomicBool::new(false),
-            ended_agents: AtomicBool::new(false),
             closing: CancellationToken::new(),
         }))
     }
@@ -162,34 +155,24 @@ impl Holder {
         if self.lease.is_valid() {
             return;
         }
-        let left = self.runs.lock().remove_all();
-        if !left.is_empty() {
-            let agents = left.len();
+        let agents = self.runs.lock().abandon_all();
+        if agents > 0 {
             tracing::error!(agents, "the gateway's lease has ended; its agents are killed");
-            self.ended_agents.store(true, Ordering::SeqCst);
         }
-        left.iter().for_each(|held| held.abandon());
     }
 
     /// Ends all agents because no gateway connected in time.
     fn end_unclaimed(&self) {
-        let left = self.runs.lock().remove_all();
-        if !left.is_empty() {
+        let agents = self.runs.lock().abandon_all();
+        if agents > 0 {
             let seconds = self.options.claim_within.as_secs();
-            tracing::warn!(
-                agents = left.len(),
-                seconds,
-                "no gateway connected in time; the agents are killed"
-            );
-            self.ended_agents.store(true, Ordering::SeqCst);
+            tracing::warn!(agents, seconds, "no gateway connected in time; the agents are killed");
         }
-        left.iter().for_each(|held| held.abandon());
     }
 
     /// Ends all agents and starts no more. A connected gateway gets their output until then.
     async fn end_agents(&self) {
-        self.ending.store(true, Ordering::SeqCst);
-        let left = self.runs.lock().remove_all();
+        let left = self.runs.lock().close();
         left.iter().for_each(|held| held.close());
         self.agents.close();
         if timeout(END_TIMEOUT, self.agents.wait()).await.is_err() {

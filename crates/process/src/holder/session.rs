@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt as _;
@@ -150,7 +149,7 @@ impl GatewaySession {
         match request {
             // Without an answer, the gateway treats the holder as lost, and asks the next one.
             HolderRequest::Launch { .. } | HolderRequest::Adopt { .. }
-                if self.holder.ending.load(Ordering::SeqCst) => {}
+                if self.holder.runs.lock().are_closed => {}
             HolderRequest::Launch { stream, launch, sandbox } => {
                 self.launch(stream, *launch, &sandbox);
             }
@@ -190,7 +189,6 @@ impl GatewaySession {
 
     fn launch(&mut self, stream: u64, launch: Launch, expected: &Sandbox) {
         let listener = OutputListener { stream, outbox: Arc::clone(&self.outbox) };
-        let name = (launch.run.clone(), launch.proc);
         if !self.holder.lease.is_valid() {
             let source = io::Error::other("the gateway's lease has ended");
             return self.fail(stream, LaunchError::Start { program: launch.program, source });
@@ -205,7 +203,7 @@ impl GatewaySession {
             return self.fail(stream, LaunchError::Start { program: launch.program, source });
         }
         let options = &self.holder.options;
-        let (held, waiting) = HeldProcess::new(name, options.limits, &options.state, listener);
+        let (held, waiting) = HeldProcess::new(&launch, options, listener);
         if !self.holder.runs.lock().insert(&held) {
             let source = io::Error::other("the run already has a process with this number");
             self.fail(stream, LaunchError::Start { program: launch.program, source });

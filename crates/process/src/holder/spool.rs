@@ -31,19 +31,33 @@ pub(super) struct Spool {
     file: Option<File>,
     /// Bytes in it.
     pub(super) length: u64,
+    /// Whether writing failed. Until the file is empty, it is not written again.
+    pub(super) failed: bool,
 }
 
 impl Spool {
     /// Creates a spool whose file is created in `folder` by the first [`append`](Self::append).
     pub(super) fn new(folder: &Path) -> Self {
-        Self { folder: folder.to_owned(), file: None, length: 0 }
+        Self { folder: folder.to_owned(), file: None, length: 0, failed: false }
     }
 
-    /// Appends bytes and returns their offset.
-    ///
-    /// # Errors
-    /// The system's error, for example for a full disk. Nothing is appended then.
-    pub(super) fn append(&mut self, bytes: &[u8]) -> io::Result<u64> {
+    /// Returns whether more output may be appended to a file of at most `limit` bytes.
+    pub(super) fn has_room(&self, limit: u64) -> bool {
+        !self.failed && self.length < limit
+    }
+
+    /// Appends bytes and returns their offset, or `None` if that failed, for example because the
+    /// disk is full. Nothing is appended then.
+    pub(super) fn append(&mut self, bytes: &[u8]) -> Option<u64> {
+        if self.failed {
+            return None;
+        }
+        let written = self.write(bytes);
+        self.failed = written.is_err();
+        written.inspect_err(|error| tracing::warn!(%error, "cannot keep an agent's output in a file; the agent has to wait for the gateway; hint: make room on the disk")).ok()
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<u64> {
         let file = match &mut self.file {
             Some(file) => file,
             empty => empty.insert(tempfile::tempfile_in(&self.folder)?),
