@@ -17,17 +17,8 @@ const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The parsed content of a file, as of the last complete read without faults.
 #[derive(Debug)]
 pub(super) struct FollowedFile<T> {
-    path: PathBuf,
-    parse: fn(&str) -> T,
-    /// Returns why a content must not replace an earlier one.
-    faults: fn(&T) -> &[String],
-    stamp: Option<Stamp>,
-    /// The stamp after the last write of this program.
-    own_stamp: Option<Stamp>,
-    /// Since when a file that was there is missing.
-    missing_since: Option<Instant>,
-    /// Whether the last attempt found a file that another program was writing.
-    is_changing: bool,
+    rules: ContentRules<T>,
+    file: SeenFile,
     read: bool,
     /// Whether the present value was returned as a change.
     reported: bool,
@@ -39,7 +30,6 @@ pub(super) struct FollowedFile<T> {
     /// Whether the file became empty; see [`FollowedFile::take_emptied`].
     is_emptied: bool,
     copy: Option<KeptCopy>,
-    check: Option<ContentCheck<T>>,
     /// Whether the last complete read has only faults of the check. They end when another file
     /// changes.
     has_failed_check: bool,
@@ -47,15 +37,34 @@ pub(super) struct FollowedFile<T> {
     now: fn() -> SystemTime,
 }
 
+/// A file as it was found by the last attempt to read it.
+#[derive(Debug, Default)]
+struct SeenFile {
+    path: PathBuf,
+    stamp: Option<Stamp>,
+    /// The stamp after the last write of this program.
+    own_stamp: Option<Stamp>,
+    /// Since when a file that was there is missing.
+    missing_since: Option<Instant>,
+    /// Whether another program was writing it.
+    is_changing: bool,
+}
+
 /// Returns the faults of a content that depend on other files.
 type CheckFn<T> = dyn Fn(&T) -> Vec<String> + Send;
 
-/// Returns why a content without faults of its own must not replace an earlier one.
-struct ContentCheck<T>(Box<CheckFn<T>>);
+/// How a content is parsed, and which contents must not replace an earlier one.
+struct ContentRules<T> {
+    parse: fn(&str) -> T,
+    /// Returns the faults of a content.
+    faults: fn(&T) -> &[String],
+    /// Checks a content without faults of its own.
+    check: Option<Box<CheckFn<T>>>,
+}
 
-impl<T> fmt::Debug for ContentCheck<T> {
+impl<T> fmt::Debug for ContentRules<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ContentCheck")
+        f.write_str("ContentRules")
     }
 }
 
@@ -71,13 +80,8 @@ impl<T> FollowedFile<T> {
     /// Creates a value for the file at `path` without reading it; see [`FollowedFile::require`].
     pub(super) fn new(path: PathBuf, parse: fn(&str) -> T) -> Self {
         Self {
-            path,
-            parse,
-            faults: |_| &[],
-            stamp: None,
-            own_stamp: None,
-            missing_since: None,
-            is_changing: false,
+            rules: ContentRules { parse, faults: |_| &[], check: None },
+            file: SeenFile { path, ..SeenFile::default() },
             read: false,
             reported: false,
             value: Arc::new(parse("")),
@@ -85,7 +89,6 @@ impl<T> FollowedFile<T> {
             last_faults: Vec::new(),
             is_emptied: false,
             copy: None,
-            check: None,
             has_failed_check: false,
             now: SystemTime::now,
         }
@@ -94,7 +97,7 @@ impl<T> FollowedFile<T> {
     /// Keeps the value if a later content has faults. The last content without faults is also at
     /// `copy`, and is the first value if the file has faults then.
     pub(super) fn keeping_good(mut self, faults: fn(&T) -> &[String], copy: PathBuf) -> Self {
-        self.faults = faults;
+        self.rules.faults = faults;
         self.copy = Some(KeptCopy { path: copy, is_updated: false });
         self.take_copy();
         self
@@ -105,10 +108,10 @@ impl<T> FollowedFile<T> {
     fn take_copy(&mut self) {
         let copy = self.copy.iter().find_map(|copy| {
             let text = read_ordinary(&copy.path, DOCUMENT_LIMIT).and_then(text_of).ok()?;
-            (self.faults)(&(self.parse)(&text)).is_empty().then_some(text)
+            (self.rules.faults)(&(self.rules.parse)(&text)).is_empty().then_some(text)
         });
         self.text = copy.unwrap_or_default();
-        self.value = Arc::new((self.parse)(&self.text));
+        self.value = Arc::new((self.rules.parse)(&self.text));
     }
 
     /// Adds a check that depends on other files. If the present content fails it, the copy stays in
@@ -121,11 +124,11 @@ impl<T> FollowedFile<T> {
                 self.take_copy();
             }
         }
-        self.check = Some(ContentCheck(Box::new(check)));
+        self.rules.check = Some(Box::new(check));
     }
 
     pub(super) fn path(&self) -> &Path {
-        &self.path
+        &self.file.path
     }
 
     /// Lets later changes update the copy.
@@ -159,7 +162,7 @@ impl<T> FollowedFile<T> {
                     owner, its mode, and what it links to; or delete it";
         FileError::new(
             "read",
-            &self.path,
+            &self.file.path,
             io::Error::new(error.kind(), format!("{error}; hint: {hint}")),
         )
     }
@@ -168,11 +171,11 @@ impl<T> FollowedFile<T> {
     /// call. If the file cannot be read completely or has faults, the value stays and a warning is
     /// logged. Blocks for at most 100 ms in addition to reading.
     pub(super) fn refresh(&mut self) -> bool {
-        let before = self.stamp;
+        let before = self.file.stamp;
         if let Err(error) = self.try_refresh() {
-            tracing::warn!(path = %self.path.display(), %error, "the file cannot be read; its last complete content stays in force");
+            tracing::warn!(path = %self.file.path.display(), %error, "the file cannot be read; its last complete content stays in force");
         }
-        if before != self.stamp {
+        if before != self.file.stamp {
             for fault in &self.last_faults {
                 tracing::error!(
                     fault,
@@ -186,21 +189,22 @@ impl<T> FollowedFile<T> {
 
     /// Returns `None` if the file keeps changing.
     fn try_refresh(&mut self) -> io::Result<Option<()>> {
-        let stamp = stable_read::stamp(&self.path);
-        let is_same = self.read && stamp.as_ref().is_ok_and(|stamp| *stamp == self.stamp);
+        let file = &mut self.file;
+        let stamp = stable_read::stamp(&file.path);
+        let is_same = self.read && stamp.as_ref().is_ok_and(|stamp| *stamp == file.stamp);
         if is_same && !self.has_failed_check {
-            self.missing_since = None;
+            file.missing_since = None;
             return Ok(Some(()));
         }
         let want = ReadRequest {
-            path: self.path.clone(),
+            path: file.path.clone(),
             limit: DOCUMENT_LIMIT,
             keep_end: false,
-            expected: self.stamp.is_some(),
-            ours: self.own_stamp,
+            expected: file.stamp.is_some(),
+            ours: file.own_stamp,
             now: self.now,
             // Only files with limits wait, because others set nothing while they are empty.
-            shrinks_below: match (&self.copy, self.is_changing) {
+            shrinks_below: match (&self.copy, file.is_changing) {
                 (None, _) => 0,
                 (Some(_), true) => u64::MAX,
                 (Some(_), false) => self.text.len() as u64,
@@ -215,30 +219,30 @@ impl<T> FollowedFile<T> {
             Some(ReadOutcome::Missing) => (String::new(), None),
             Some(ReadOutcome::Failed(error)) => return Err(error),
             Some(ReadOutcome::Unsettled) | None => {
-                self.is_changing = true;
+                self.file.is_changing = true;
                 return Ok(None);
             }
         };
-        (self.is_changing, self.missing_since) = (false, None);
+        (self.file.is_changing, self.file.missing_since) = (false, None);
         self.take(text, stamp);
         Ok(Some(()))
     }
 
     /// Returns whether a missing file was there a moment ago.
     fn is_being_replaced(&mut self) -> bool {
-        let was_there = !self.text.is_empty() || self.stamp.is_some();
+        let was_there = !self.text.is_empty() || self.file.stamp.is_some();
         was_there
             && self.copy.is_some()
-            && self.missing_since.get_or_insert_with(Instant::now).elapsed() < SHRINK_TIMEOUT
+            && self.file.missing_since.get_or_insert_with(Instant::now).elapsed() < SHRINK_TIMEOUT
     }
 
     fn take(&mut self, text: String, stamp: Option<Stamp>) {
-        let is_new = !self.read || stamp != self.stamp || self.has_failed_check;
-        (self.read, self.stamp) = (true, stamp);
-        let value = (self.parse)(&text);
-        self.last_faults = (self.faults)(&value).to_vec();
-        let check = self.check.as_ref().filter(|_| self.last_faults.is_empty());
-        self.last_faults.extend(check.iter().flat_map(|check| (check.0)(&value)));
+        let is_new = !self.read || stamp != self.file.stamp || self.has_failed_check;
+        (self.read, self.file.stamp) = (true, stamp);
+        let value = (self.rules.parse)(&text);
+        self.last_faults = (self.rules.faults)(&value).to_vec();
+        let check = self.rules.check.as_ref().filter(|_| self.last_faults.is_empty());
+        self.last_faults.extend(check.iter().flat_map(|check| check(&value)));
         self.has_failed_check = check.is_some() && !self.last_faults.is_empty();
         if !self.last_faults.is_empty() {
             return;
@@ -268,12 +272,12 @@ impl<T> FollowedFile<T> {
 
     /// Names the stamp that this program's own write gave the file.
     pub(super) fn note_own_write(&mut self, stamp: Stamp) {
-        self.own_stamp = Some(stamp);
+        self.file.own_stamp = Some(stamp);
     }
 
     /// Returns the name of the file.
     pub(super) fn name(&self) -> String {
-        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+        self.file.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
     /// Returns the text in force, and the name of the file that contains it.
@@ -298,7 +302,7 @@ impl<T> FollowedFile<T> {
 
     /// Returns whether the file existed when it was last checked.
     pub(super) fn is_there(&self) -> bool {
-        self.stamp.is_some()
+        self.file.stamp.is_some()
     }
 }
 

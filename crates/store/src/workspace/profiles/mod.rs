@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
 use serde_json::json;
 
 use super::operator_file::OperatorFile;
@@ -26,25 +27,36 @@ pub struct Profile {
     pub name: String,
     /// The name for people; empty if it is the same as the name.
     pub label: String,
-    /// File name of the program.
-    pub program: String,
     /// The path of the program as it is written in the file, or `None` if it is looked up in
     /// `PATH`. A leading `~/` is the home folder.
     pub path: Option<String>,
-    /// All arguments after the program.
-    pub arguments: Vec<String>,
     version_arguments: Vec<String>,
     credentials: Vec<Credential>,
     pass: Vec<String>,
     state: Vec<StatePath>,
     own_sandbox: bool,
-    set: BTreeMap<String, String>,
-    modes: BTreeMap<String, String>,
     models: Vec<DescriptorChoice>,
-    system_prompt: Option<String>,
-    sign_in: Option<String>,
     write_tools: Vec<String>,
     expands: Option<Vec<Expands>>,
+    options: ProfileOptions,
+}
+
+/// The options that the component gets with every turn.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct ProfileOptions {
+    /// File name of the program.
+    program: String,
+    /// All arguments after the program.
+    arguments: Vec<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    environment: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    modes: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system_prompt: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sign_in: Option<String>,
 }
 
 /// The content of the file.
@@ -148,6 +160,7 @@ enum ProfileError {
 impl Profile {
     fn read(section: &Section, warnings: &mut Vec<String>) -> Result<Self, ProfileError> {
         let mut profile = Self { name: section.title.to_lowercase(), ..Self::default() };
+        let options = &mut profile.options;
         let mut has_lost_limit = false;
         for entry in &section.entries {
             let mut strange = |what: String| {
@@ -162,7 +175,7 @@ impl Profile {
                     let program = words.remove(0);
                     let file = program.rsplit('/').next().unwrap_or_default().to_owned();
                     profile.path = program.contains('/').then_some(program);
-                    (profile.program, profile.arguments) = (file, words);
+                    (options.program, options.arguments) = (file, words);
                 }
                 "label" => entry.text().clone_into(&mut profile.label),
                 "version" => profile.version_arguments = words(entry.text())?,
@@ -180,9 +193,9 @@ impl Profile {
                 "set" => {
                     for item in entry.list() {
                         match item.split_once('=') {
-                            Some((name, value)) => drop(
-                                profile.set.insert(name.trim().to_owned(), value.trim().to_owned()),
-                            ),
+                            Some((name, value)) => options
+                                .environment
+                                .extend([(name.trim().to_owned(), value.trim().to_owned())]),
                             None => strange(format!("{item:?} is not `NAME=value`")),
                         }
                     }
@@ -191,7 +204,7 @@ impl Profile {
                     for item in entry.list() {
                         match item.split_once('=') {
                             Some((level @ ("default" | "edit" | "danger" | "plan"), mode)) => {
-                                profile.modes.insert(level.to_owned(), mode.trim().to_owned());
+                                options.modes.insert(level.to_owned(), mode.trim().to_owned());
                             }
                             _ => {
                                 strange(format!(
@@ -205,14 +218,14 @@ impl Profile {
                 "models" => profile.models = entry.list().map(choice).collect(),
                 "system-prompt" => match entry.text() {
                     how @ ("prompt" | "meta" | "none") => {
-                        profile.system_prompt = Some(how.to_owned())
+                        options.system_prompt = Some(how.to_owned())
                     }
                     other => strange(format!(
                         "`system-prompt` {other:?} is not one of `prompt`, `meta`, `none`"
                     )),
                 },
                 "sign-in" => {
-                    profile.sign_in =
+                    options.sign_in =
                         Some(entry.text().to_owned()).filter(|method| !method.is_empty())
                 }
                 "write-tools" => profile.write_tools = entry.list().map(str::to_owned).collect(),
@@ -229,7 +242,7 @@ impl Profile {
                 other => strange(format!("`{other}` is unknown here")),
             }
         }
-        if profile.program.is_empty() {
+        if profile.options.program.is_empty() {
             return Err(ProfileError::CommandMissing);
         }
         if has_lost_limit {
@@ -255,14 +268,15 @@ impl Profile {
         self.name.clone_into(&mut descriptor.name);
         descriptor.label =
             if self.label.is_empty() { self.name.clone() } else { self.label.clone() };
-        let (flags, words): (Vec<_>, Vec<_>) = self
+        let options = &self.options;
+        let (flags, words): (Vec<_>, Vec<_>) = options
             .arguments
             .iter()
             .cloned()
             .partition(|word| word.len() > 1 && word.starts_with('-'));
         let program = Program {
             framing: component.programs.first().map(|known| known.framing).unwrap_or_default(),
-            name: self.program.clone(),
+            name: options.program.clone(),
             version_arguments: self.version_arguments.clone(),
             words,
             flags: flags.iter().map(|text| flag(text)).collect(),
@@ -274,15 +288,15 @@ impl Profile {
         descriptor.own_sandbox = self.own_sandbox;
         (descriptor.profiles, descriptor.rank, descriptor.own_command) = (Some(false), None, false);
         descriptor.environment.pass.extend(self.pass.iter().cloned());
-        descriptor.environment.set.extend(self.set.keys().cloned());
+        descriptor.environment.set.extend(options.environment.keys().cloned());
         descriptor.models.clone_from(&self.models);
         descriptor.write_tools.clone_from(&self.write_tools);
         if let Some(expands) = &self.expands {
             descriptor.expands.clone_from(expands);
         }
         let without = |feature: Feature| match feature {
-            Feature::SystemPrompt => self.system_prompt.as_deref() == Some("none"),
-            Feature::Plan => !self.modes.is_empty() && !self.modes.contains_key("plan"),
+            Feature::SystemPrompt => options.system_prompt.as_deref() == Some("none"),
+            Feature::Plan => !options.modes.is_empty() && !options.modes.contains_key("plan"),
             _ => false,
         };
         descriptor.features.retain(|feature| !without(*feature));
@@ -293,20 +307,7 @@ impl Profile {
     /// Returns `settings.options` for every turn with this agent.
     #[must_use]
     pub fn options(&self) -> String {
-        let mut options = json!({ "program": self.program, "arguments": self.arguments });
-        if !self.set.is_empty() {
-            options["environment"] = json!(self.set);
-        }
-        if !self.modes.is_empty() {
-            options["modes"] = json!(self.modes);
-        }
-        if let Some(how) = &self.system_prompt {
-            options["system-prompt"] = json!(how);
-        }
-        if let Some(method) = &self.sign_in {
-            options["sign-in"] = json!(method);
-        }
-        options.to_string()
+        json!(self.options).to_string()
     }
 
     /// Returns the path of its program, if the profile has one.

@@ -130,7 +130,7 @@ fn invalid_parts_are_reported_with_their_line_and_the_rest_is_used() {
 ";
     let profiles = Profiles::parse(text);
     assert_eq!(profiles.all.keys().collect::<Vec<_>>(), ["good"]);
-    assert_eq!(profiles.all["good"].program, "y");
+    assert_eq!(profiles.all["good"].options.program, "y");
     for part in [
         "line 1: profile \"no command\" is left out: it has no `command`",
         "line 3",
