@@ -145,7 +145,7 @@ pub use self::status::render::{
     StatusRow, conversation_line, queue_rows, session_rows, status_rows,
 };
 pub use self::status::transcripts::TurnHistory;
-pub use self::status::{LaneStatus, Observer, QueueView};
+pub use self::status::{LaneBackend, LaneStatus, Observer, QueueView};
 
 use self::budgets::BudgetMonitor;
 use self::budgets::notices::BudgetNotices;

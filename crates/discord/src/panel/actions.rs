@@ -106,19 +106,19 @@ pub(super) fn removed_text(id: &str) -> String {
 fn help(view: &LaneStatus, owner: bool, surroundings: Surroundings) -> String {
     let Surroundings { alone, dashboard, .. } = surroundings;
     let useful = commands::all(dashboard).filter(|command| {
-        command.needs.is_none_or(|feature| view.has(feature))
+        command.needs.is_none_or(|feature| view.backend.has(feature))
             && (owner || command.access == CommandAccess::Everyone)
     });
     let lines: Vec<String> =
         useful.map(|command| format!("`/{}` {}", command.name, command.description)).collect();
-    let ways = if alone {
-        "Mention me, answer me, or write to me in private."
-    } else {
-        "Mention me or answer me."
+    let ways = match alone {
+        true => "Mention me, answer me, or write to me in private.",
+        false => "Mention me or answer me.",
     };
     let notice = match view.reads_only {
         true => format!("\n⚠️ {}", page::escaped(READS_ONLY_IN_CHAT)),
         false => String::new(),
     };
-    format!("{} answers here. {ways}{notice}\n{}", page::escaped(&view.label), lines.join("\n"))
+    let label = page::escaped(&view.backend.label);
+    format!("{label} answers here. {ways}{notice}\n{}", lines.join("\n"))
 }

@@ -21,7 +21,7 @@ const MAX_LABEL_CHARS: usize = 100;
 pub(super) fn settings(view: &LaneStatus) -> Response {
     let mut lines = vec![format!(
         "Settings of this channel with **{}**; changes apply from the next message on.",
-        page::escaped(&view.label)
+        page::escaped(&view.backend.label)
     )];
     let mut rows = Vec::new();
     for option in &view.options {

@@ -207,11 +207,13 @@ impl Questions {
         entry.is_some()
     }
 
-    /// Closes a question as [`Questions::close`] does, and adds the reason to the audit log.
+    /// Closes a question as [`Questions::close`] does, and adds the reason to the metrics and the
+    /// audit log.
     pub(crate) fn close_unanswered(&self, id: &str, reason: &'static str) -> bool {
         let entry = self.open.lock().remove(id);
         self.changes.notify();
         if let Some(OpenQuestionEntry { context, ask, .. }) = &entry {
+            figures::count_question(reason);
             context.decided(ask, "nobody", reason).with("question", id).note();
         }
         entry.is_some()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
-use super::audience::{ToolGate, TurnAudience};
+use super::audience::{ToolGate, TurnAudience, TurnView};
 use super::prepare::{PreparedTurn, TurnControls};
 use super::redact_stream::StreamRedactor;
 use super::{TurnRunner, artifacts, turn_log};
@@ -96,19 +96,19 @@ impl TurnRunner {
             continued,
         };
         let mut audience = TurnAudience {
-            stream: StreamRedactor::new(&self.shared.deps.redactor),
-            shown,
-            reply: reply.clone(),
+            view: TurnView {
+                stream: StreamRedactor::new(&self.shared.deps.redactor),
+                shown,
+                reply: reply.clone(),
+            },
             questions: self.shared.questions.clone(),
             context,
-            asked: HashMap::new(),
-            times: HashMap::new(),
+            asks: HashMap::new(),
             kept: kept.clone(),
             first_tool: None,
             tools: ToolGate::new(&self.shared.deps.choices.allowed_tools, &by),
             policies: policies.clone(),
             files,
-            collisions: HashMap::new(),
             budgets: self.shared.budgets.clone(),
             calls: (self.shared.calls.clone(), calling),
         };

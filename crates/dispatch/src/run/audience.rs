@@ -27,22 +27,15 @@ use aetheel_model::observed::ObservedKind;
 use aetheel_model::plain::one_line;
 use aetheel_model::policy::PolicyRuling;
 use aetheel_recording::Backend;
-use aetheel_runtime::figures;
 use aetheel_store::workspace::PendingSave;
 use aetheel_turn::{Answerer, AskCloseReason, Audience, DelegatedCall, Judgement};
 
 /// Shows one turn in its reply. Dropping it closes the open questions.
 pub(super) struct TurnAudience<'a> {
-    pub(super) stream: StreamRedactor<'a>,
-    /// The visible part of the turn.
-    pub(super) shown: Arc<LiveTurn>,
-    pub(super) reply: Arc<ReplyHandle>,
+    pub(super) view: TurnView<'a>,
     pub(super) questions: Arc<Questions>,
     pub(super) context: QuestionContext,
-    /// Ids of the open questions.
-    pub(super) asked: HashMap<AskKey, String>,
-    /// How often the backend has used each key.
-    pub(super) times: HashMap<AskKey, u32>,
+    pub(super) asks: HashMap<AskKey, AskProgress>,
     pub(super) kept: EventProgress,
     /// The start of the first tool, until its record is on disk.
     pub(super) first_tool: Option<(PendingSave, AgentEventKind)>,
@@ -50,10 +43,27 @@ pub(super) struct TurnAudience<'a> {
     pub(super) policies: PolicyGate,
     pub(super) files: TurnFiles,
     pub(super) budgets: Arc<BudgetMonitor>,
-    /// Why people are asked about the files of requests, until they are asked.
-    pub(super) collisions: HashMap<AskKey, String>,
     /// Receives the calls of host tools, with the facts about this turn.
     pub(super) calls: (CallQueue, CallingTurn),
+}
+
+/// The parts of a turn that people and observers see, without secrets.
+pub(super) struct TurnView<'a> {
+    pub(super) stream: StreamRedactor<'a>,
+    /// The visible part of the turn.
+    pub(super) shown: Arc<LiveTurn>,
+    pub(super) reply: Arc<ReplyHandle>,
+}
+
+/// The questions that the backend asked with one key.
+#[derive(Default)]
+pub(super) struct AskProgress {
+    /// How often the backend has used the key.
+    uses: u32,
+    /// The id of the open question.
+    open: Option<String>,
+    /// Why people are asked about the files of the request, until they are asked.
+    collision: Option<String>,
 }
 
 /// The refusal of a tool that the operator does not allow.
@@ -93,12 +103,31 @@ impl ToolGate {
     }
 }
 
+impl TurnView<'_> {
+    /// Shows an event.
+    fn pass(&mut self, event: &AgentEventKind, feed: &TurnFeed) {
+        let Self { stream, shown, reply } = self;
+        stream.pass(event, |event| show(shown, reply, Some(feed), event));
+    }
+
+    /// Shows an event that the observers got from the previous process.
+    fn pass_again(&mut self, event: &AgentEventKind, feed: &TurnFeed, at_ms: Option<i64>) {
+        let Self { stream, shown, reply } = self;
+        stream.pass(event, |event| {
+            if let Some(at_ms) = at_ms {
+                feed.past_event(event, at_ms);
+            }
+            show(shown, reply, None, event);
+        });
+    }
+}
+
 impl TurnAudience<'_> {
     /// Shows everything that was held back, before the end of the turn or another part of it.
     pub(super) fn flush(&mut self) {
         self.pass_first_tool();
-        let Self { stream, shown, reply, context, .. } = self;
-        stream.flush(|event| show(shown, reply, Some(&context.feed), event));
+        let TurnView { stream, shown, reply } = &mut self.view;
+        stream.flush(|event| show(shown, reply, Some(&self.context.feed), event));
     }
 
     fn count_usage(&self, event: &AgentEventKind) {
@@ -109,24 +138,18 @@ impl TurnAudience<'_> {
 
     fn pass_first_tool(&mut self) {
         if let Some((_, event)) = self.first_tool.take() {
-            self.pass(&event);
+            self.view.pass(&event, &self.context.feed);
         }
     }
 
-    fn pass(&mut self, event: &AgentEventKind) {
-        let Self { stream, shown, reply, context, .. } = self;
-        stream.pass(event, |event| show(shown, reply, Some(&context.feed), event));
-    }
-
-    /// Shows an event that the observers got from the previous process.
-    fn pass_again(&mut self, event: &AgentEventKind, at_ms: Option<i64>) {
-        let Self { stream, shown, reply, context, .. } = self;
-        stream.pass(event, |event| {
-            if let Some(at_ms) = at_ms {
-                context.feed.past_event(event, at_ms);
-            }
-            show(shown, reply, None, event);
-        });
+    /// Handles the end of a tool, which may have happened before the gateway was restarted.
+    fn note_tool_end(&mut self, event: &AgentEventKind, transcript: &Transcript, is_past: bool) {
+        let Some(end) = event.tool_end() else { return };
+        let start = transcript.tool(&end.id).map(|tool| &tool.start);
+        if let Some(start) = start.filter(|_| end.status == ToolStatus::Ok && !is_past) {
+            self.tools.watch(start);
+        }
+        self.files.on_tool_end(end, start, is_past);
     }
 }
 
@@ -152,16 +175,8 @@ impl Audience for TurnAudience<'_> {
             return;
         }
         self.count_usage(event);
-        if let Some(end) = event.tool_end() {
-            let start = transcript.tool(&end.id).map(|tool| &tool.start);
-            if end.status == ToolStatus::Ok
-                && let Some(start) = start
-            {
-                self.tools.watch(start);
-            }
-            self.files.on_tool_end(end, start, false);
-        }
-        self.pass(event);
+        self.note_tool_end(event, transcript, false);
+        self.view.pass(event, &self.context.feed);
     }
 
     /// Shows the event at once: people have already seen this part of the turn.
@@ -176,16 +191,13 @@ impl Audience for TurnAudience<'_> {
             drop(self.kept.record_tool_use());
         }
         self.count_usage(event);
-        if let Some(end) = event.tool_end() {
-            let start = transcript.tool(&end.id).map(|tool| &tool.start);
-            self.files.on_tool_end(end, start, true);
-        }
-        self.pass_again(event, at_ms);
+        self.note_tool_end(event, transcript, true);
+        self.view.pass_again(event, &self.context.feed, at_ms);
     }
 
     fn past_interruption(&mut self, ask: Option<&Ask>) {
         if let Some(ask) = ask {
-            *self.times.entry(ask.ask).or_default() += 1;
+            self.asks.entry(ask.ask).or_default().uses += 1;
         }
         let refused = |ask: &Ask| match &ask.kind {
             AskKind::Permission(tool) if !self.tools.permits(tool) => true,
@@ -193,12 +205,12 @@ impl Audience for TurnAudience<'_> {
         };
         // People did not see questions that were refused automatically.
         if !ask.is_some_and(refused) {
-            self.reply.with(|reply| reply.was_interrupted());
+            self.view.reply.with(|reply| reply.was_interrupted());
         }
     }
 
     fn past_ruling(&mut self, ask: &Ask, ruling: &PolicyRuling) {
-        *self.times.entry(ask.ask).or_default() += 1;
+        self.asks.entry(ask.ask).or_default().uses += 1;
         self.policies.note(ask, ruling);
     }
 
@@ -233,20 +245,20 @@ impl Audience for TurnAudience<'_> {
     ) -> Option<AskDecision> {
         self.context.feed.policy_decided(ask, ruling);
         if let Some(reason) = ruling.collision() {
-            self.collisions.insert(ask.ask, reason.to_owned());
+            self.asks.entry(ask.ask).or_default().collision = Some(reason.to_owned());
         }
         let decision = self.policies.apply(ask, ruling, &self.context.expansion)?;
         let policy = ruling.decisive().map(|vote| vote.policy.as_str());
         let entry = self.context.decided(ask, "policy", ruling.effect.word());
         entry.with_known("policy", policy).note();
         if !is_repeated {
-            *self.times.entry(ask.ask).or_default() += 1;
+            self.asks.entry(ask.ask).or_default().uses += 1;
         }
         Some(decision)
     }
 
     fn ask(&mut self, ask: &Ask, answer: Answerer) {
-        *self.times.entry(ask.ask).or_default() += 1;
+        self.asks.entry(ask.ask).or_default().uses += 1;
         self.ask_again(ask, answer);
     }
 
@@ -272,49 +284,50 @@ impl Audience for TurnAudience<'_> {
             answer.decide(refusal);
             return;
         }
-        let time = self.times.get(&ask.ask).copied().unwrap_or(1);
-        let collision = self.collisions.remove(&ask.ask);
+        let progress = self.asks.entry(ask.ask).or_default();
+        let (collision, time) = (progress.collision.take(), progress.uses.max(1));
         let context = QuestionContext { collision, ..self.context.clone() };
-        let question = self.questions.open(context, ask, time, answer, &self.reply);
-        if let Some(before) = self.asked.insert(ask.ask, question.id.clone()) {
+        let question = self.questions.open(context, ask, time, answer, &self.view.reply);
+        if let Some(before) = progress.open.replace(question.id.clone()) {
             self.questions.close(&before);
         }
         let (questions, id) = (Arc::clone(&self.questions), question.id.clone());
         let unseen = QuestionDismissal::new(move || {
             if questions.close_unanswered(&id, "unseen") {
-                figures::count_question("unseen");
                 tracing::warn!(
                     question = id,
                     "nobody can see the agent's question; it was dismissed"
                 );
             }
         });
-        self.reply.with(|reply| reply.ask(&question, unseen));
+        self.view.reply.with(|reply| reply.ask(&question, unseen));
     }
 
     fn delegate(&mut self, call: &DelegatedCall, answer: Answerer) {
         let (queue, turn) = &self.calls;
         // After a restart, the question has the same id.
-        self.asked.insert(call.key, question_id(&self.context.turn, call.key, 1));
+        let id = question_id(&self.context.turn, call.key, 1);
+        self.asks.entry(call.key).or_default().open = Some(id);
         let saving = self.kept.record_tool_use();
         queue.send(PendingCall {
             call: call.clone(),
             answer,
             turn: turn.clone(),
             context: self.context.clone(),
-            reply: self.reply.clone(),
+            reply: self.view.reply.clone(),
             saving: saving.map(|saving| (self.kept.clone(), saving)),
         });
     }
 
     fn past_call(&mut self, call: &DelegatedCall) {
         if self.calls.1.asks_people(&call.request) {
-            self.reply.with(|reply| reply.was_interrupted());
+            self.view.reply.with(|reply| reply.was_interrupted());
         }
     }
 
     fn settled(&mut self, ask: AskKey, how: AskCloseReason) {
-        let Some(id) = self.asked.remove(&ask) else { return };
+        let asked = self.asks.get_mut(&ask).and_then(|progress| progress.open.take());
+        let Some(id) = asked else { return };
         let (how, word) = match how {
             AskCloseReason::Withdrawn => (Settlement::Withdrawn, "withdrawn"),
             AskCloseReason::Expired => (Settlement::Expired, "expired"),
@@ -322,19 +335,18 @@ impl Audience for TurnAudience<'_> {
         };
         // Otherwise a person has answered in the meantime, and the reply shows that.
         if self.questions.close_unanswered(&id, word) {
-            figures::count_question(word);
             tracing::info!(question = id, ?how, "question closed without an answer");
             let question = id.clone();
             let closed = ObservedKind::QuestionClosed { question, result: word, person: None };
             self.context.feed.send(closed);
-            self.reply.with(|reply| reply.question_settled(&id, &how));
+            self.view.reply.with(|reply| reply.question_settled(&id, &how));
         }
     }
 }
 
 impl Drop for TurnAudience<'_> {
     fn drop(&mut self) {
-        for id in self.asked.values() {
+        for id in self.asks.values().filter_map(|progress| progress.open.as_ref()) {
             self.questions.close(id);
         }
     }

@@ -40,11 +40,11 @@ use aetheel_turn::{Backends, Host};
 /// The longest time to wait for the answer whether a backend can work.
 const AVAILABILITY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The status of a lane.
+/// The backend that answers in a lane.
 #[derive(Clone, Debug, Default)]
-pub struct LaneStatus {
+pub struct LaneBackend {
     /// The name of the backend.
-    pub backend: String,
+    pub name: String,
     /// The name of the backend for people.
     pub label: String,
     /// The features of the backend; empty if it is not loaded.
@@ -53,6 +53,21 @@ pub struct LaneStatus {
     pub generation: Option<String>,
     /// The version that the agent reported.
     pub agent_version: Option<String>,
+}
+
+impl LaneBackend {
+    /// Returns whether the backend has a feature.
+    #[must_use]
+    pub fn has(&self, feature: Feature) -> bool {
+        self.features.contains(&feature)
+    }
+}
+
+/// The status of a lane.
+#[derive(Clone, Debug, Default)]
+pub struct LaneStatus {
+    /// The backend that answers.
+    pub backend: LaneBackend,
     /// The settings that the backend supports, with their current values.
     pub options: Vec<SettingOption>,
     /// How the agent is confined.
@@ -75,14 +90,6 @@ pub struct LaneStatus {
     pub reads_only: bool,
     /// The settings and caps that the operator set for the lane.
     pub limits: Vec<SettingInForce>,
-}
-
-impl LaneStatus {
-    /// Returns whether the backend has a feature.
-    #[must_use]
-    pub fn has(&self, feature: Feature) -> bool {
-        self.features.contains(&feature)
-    }
 }
 
 /// The running turns and the waiting events, in a lane and in total.
@@ -145,11 +152,8 @@ impl Observer {
                 let own = shared.deps.workspace.state.bindings.get(lane, &name).await.settings;
                 options.extend(shared.channels.options(&settings, descriptor, &in_force, &own));
                 warnings.extend(backend_problem(&*shared.deps.backends, &name).await);
-                warnings.extend(own_sandbox_warning(
-                    shared.links.host(),
-                    descriptor,
-                    in_force.safety,
-                ));
+                let host = shared.links.host();
+                warnings.extend(own_sandbox_warning(host, descriptor, in_force.safety));
                 for_owners.extend(in_force.warnings);
             }
             None => warnings.push(format!(
@@ -169,14 +173,13 @@ impl Observer {
             Some(event) => budgets::subject_of(shared, event).await,
             None => budgets::lane_subject(shared, lane).await,
         };
-        if let Some((used, _)) = shared.budgets.reached(&subject).await {
-            warnings.push(budgets::messages::status(&used));
-        }
-        if let Some(refused) = &refused {
-            warnings.push(format!(
+        let used = shared.budgets.reached(&subject).await;
+        warnings.extend(used.map(|(used, _)| budgets::messages::status(&used)));
+        warnings.extend(refused.map(|refused| {
+            format!(
                 "{refused} was chosen here, but the operator does not allow it: {name} answers."
-            ));
-        }
+            )
+        }));
         if let Err(fault) = &directory {
             warnings
                 .push("The working directory of this channel cannot be used: nothing runs here until the operator fixes it.".to_owned());
@@ -200,10 +203,6 @@ impl Observer {
             Err(_) => Vec::new(),
         };
         LaneStatus {
-            label: descriptor.map_or(name.as_str(), |descriptor| descriptor.label()).to_owned(),
-            features: descriptor.map(|descriptor| descriptor.features.clone()).unwrap_or_default(),
-            generation: backend.as_ref().map(|backend| backend.generation().to_string()),
-            agent_version,
             options,
             sandbox: shared.links.host().sandbox.clone(),
             directory: directory.ok(),
@@ -215,7 +214,13 @@ impl Observer {
             warnings: (warnings, for_owners),
             reads_only: reads_only(&shared.deps.choices.allowed_tools),
             limits: limits::of_lane(shared, lane, &subject),
-            backend: name,
+            backend: LaneBackend {
+                label: descriptor.map_or(name.as_str(), |descriptor| descriptor.label()).to_owned(),
+                features: descriptor.map(|known| known.features.clone()).unwrap_or_default(),
+                generation: backend.as_ref().map(|backend| backend.generation().to_string()),
+                agent_version,
+                name,
+            },
         }
     }
 

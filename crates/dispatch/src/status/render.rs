@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{LaneStatus, QueueView};
+use super::{LaneBackend, LaneStatus, QueueView};
 use crate::channel::options::Setting;
 use crate::channel::sessions::{Conversation, ConversationList, short_id};
 use crate::lanes::EventSummary;
@@ -41,19 +41,16 @@ impl StatusRow {
 #[must_use]
 pub fn status_rows(view: &LaneStatus, owner: bool, now: Timestamp) -> Vec<StatusRow> {
     let mut rows = Vec::new();
-    let name = if view.label == view.backend {
-        view.backend.clone()
-    } else {
-        format!("{} ({})", view.label, view.backend)
+    let LaneBackend { name, label, generation, agent_version, .. } = &view.backend;
+    let name = if label == name { name.clone() } else { format!("{label} ({name})") };
+    let version = match agent_version {
+        Some(version) => format!("agent {version}"),
+        None => "agent version unknown".to_owned(),
     };
-    let version = view
-        .agent_version
-        .as_ref()
-        .map_or_else(|| "agent version unknown".to_owned(), |version| format!("agent {version}"));
-    let generation = view
-        .generation
-        .as_ref()
-        .map_or_else(|| "not loaded".to_owned(), |number| format!("version {number}"));
+    let generation = match generation {
+        Some(number) => format!("version {number}"),
+        None => "not loaded".to_owned(),
+    };
     rows.push(StatusRow::new("Backend", format!("{name}, {version}, {generation}")));
     for option in view.options.iter().filter(|option| option.setting != Setting::Backend) {
         let chosen = if option.chosen { ", chosen here" } else { "" };
