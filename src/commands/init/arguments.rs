@@ -19,6 +19,34 @@ pub struct InitArgs {
     /// Default backend
     #[arg(long, value_name = "NAME")]
     pub backend: Option<String>,
+    #[command(flatten)]
+    pub access: AccessArgs,
+    /// The permissions of agents: ask (before every change), edit (files, and ask before commands),
+    /// plan, read or everything
+    #[arg(long, value_name = "WHAT")]
+    pub safety: Option<String>,
+    /// Folder of the backends (`*.wasm`), instead of the default one
+    #[arg(long, value_name = "FOLDER")]
+    pub backends: Option<PathBuf>,
+    /// Working directory of the agent
+    #[arg(long, value_name = "FOLDER")]
+    pub workspace: Option<PathBuf>,
+    #[command(flatten)]
+    pub optional: OptionalArgs,
+    /// Do not check the token with Discord
+    #[arg(long)]
+    pub offline: bool,
+    /// Ask no questions: use the flags and the settings in the file
+    #[arg(long, short)]
+    pub yes: bool,
+    /// Next step after the files are written
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub then: Option<Then>,
+}
+
+/// The lists of people and places that may use the bot.
+#[derive(Debug, Default, Args)]
+pub struct AccessArgs {
     /// Discord ids of people who may use the bot, separated by commas
     #[arg(long, value_name = "IDS")]
     pub users: Option<String>,
@@ -34,16 +62,11 @@ pub struct InitArgs {
     /// Let everybody in the bot's servers use it: removes all lists
     #[arg(long, conflicts_with_all = ["users", "roles", "channels", "servers"])]
     pub allow_everybody: bool,
-    /// The permissions of agents: ask (before every change), edit (files, and ask before commands),
-    /// plan, read or everything
-    #[arg(long, value_name = "WHAT")]
-    pub safety: Option<String>,
-    /// Folder of the backends (`*.wasm`), instead of the default one
-    #[arg(long, value_name = "FOLDER")]
-    pub backends: Option<PathBuf>,
-    /// Working directory of the agent
-    #[arg(long, value_name = "FOLDER")]
-    pub workspace: Option<PathBuf>,
+}
+
+/// Settings that a setup can leave out.
+#[derive(Debug, Default, Args)]
+pub struct OptionalArgs {
     /// Discord id of the channel for warnings and answers of schedules
     #[arg(long, value_name = "ID")]
     pub output_channel: Option<String>,
@@ -53,15 +76,6 @@ pub struct InitArgs {
     /// Address under which people open the dashboard, such as `https://agents.example.com`
     #[arg(long, value_name = "URL")]
     pub dashboard_url: Option<String>,
-    /// Do not check the token with Discord
-    #[arg(long)]
-    pub offline: bool,
-    /// Ask no questions: use the flags and the settings in the file
-    #[arg(long, short)]
-    pub yes: bool,
-    /// Next step after the files are written
-    #[arg(long, value_enum, value_name = "WHAT")]
-    pub then: Option<Then>,
 }
 
 /// Next step after the setup.

@@ -54,8 +54,8 @@ impl ExistingSetup {
         let whole = |path: &Path| {
             absolute(path).map_err(|error| vec![format!("{}: {error}", path.display())])
         };
-        let named =
-            args.folder.clone().or_else(|| variable("CONFIG_DIR").map(|_| config_dir(variable)));
+        let named = args.folder.clone();
+        let named = named.or_else(|| variable("CONFIG_DIR").map(|_| config_dir(variable)));
         let mut folder = match named {
             Some(folder) => Some(whole(&folder)?),
             None => None,

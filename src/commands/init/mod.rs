@@ -21,9 +21,10 @@ use std::time::Duration;
 use rustix::process::geteuid;
 use secrecy::ExposeSecret as _;
 
+use self::arguments::{AccessArgs, OptionalArgs};
 pub(super) use self::arguments::{InitArgs, Then};
 use self::existing::{ExistingSetup, TOKEN};
-use self::files::{SetupFileError, SetupPlan};
+use self::files::SetupPlan;
 use self::questions::{SetupAnswers, SetupQuestions};
 use self::unit::ServiceUnits;
 use crate::cli::exit;
@@ -55,12 +56,6 @@ impl From<Vec<String>> for SetupError {
     }
 }
 
-impl From<SetupFileError> for SetupError {
-    fn from(error: SetupFileError) -> Self {
-        error.to_string().into()
-    }
-}
-
 impl From<String> for SetupError {
     fn from(fault: String) -> Self {
         Self::Faults(vec![fault])
@@ -70,18 +65,14 @@ impl From<String> for SetupError {
 impl InitArgs {
     /// Runs the setup and the chosen next step. Returns the exit code.
     pub(super) fn run(self) -> u8 {
-        match set_up(&self) {
-            Ok(code) => code,
-            Err(SetupError::Aborted) => {
-                print_stderr("nothing was written");
-                exit::FAILED
-            }
-            Err(SetupError::Faults(faults)) => {
-                faults.iter().for_each(|fault| print_stderr(&format!("error: {fault}")));
-                print_stderr("nothing was written");
-                exit::CONFIG
-            }
-        }
+        let (faults, code) = match set_up(&self) {
+            Ok(code) => return code,
+            Err(SetupError::Aborted) => (Vec::new(), exit::FAILED),
+            Err(SetupError::Faults(faults)) => (faults, exit::CONFIG),
+        };
+        faults.iter().for_each(|fault| print_stderr(&format!("error: {fault}")));
+        print_stderr("nothing was written");
+        code
     }
 }
 
@@ -105,11 +96,9 @@ fn set_up(args: &InitArgs) -> Result<u8, SetupError> {
             "warning: you are root, and agents would be root too: they could do everything on this machine. Run this as the user that will run the gateway.",
         );
     }
-    let places = folders::find(&standing, args.backends.as_deref());
-    let (places, backends_fault) = match places {
-        Ok(places) => (places, None),
-        Err(error) => (Vec::new(), Some(error.to_string())),
-    };
+    let found = folders::find(&standing, args.backends.as_deref());
+    let backends_fault = found.as_ref().err().map(ToString::to_string);
+    let places = found.unwrap_or_default();
     let (mut setup, mut faults) = SetupQuestions::new(args, &standing, &places, asking);
     faults.extend(backends_fault);
     let chosen = setup.ask(&runtime, faults)?;
@@ -142,7 +131,7 @@ fn set_up(args: &InitArgs) -> Result<u8, SetupError> {
             let file = standing.file.display();
             return Err(format!("{file} was changed in the meantime; run this again").into());
         }
-        plan.write()?;
+        plan.write().map_err(|error| error.to_string())?;
         print("Written.");
     }
     let then = setup.then();

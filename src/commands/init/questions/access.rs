@@ -3,7 +3,7 @@
 use super::super::answers::{self, AccessLists};
 use super::super::{SetupError, print};
 use super::SetupQuestions;
-use crate::commands::init::InitArgs;
+use crate::commands::init::AccessArgs;
 use crate::terminal_prompt::TerminalPrompt;
 use aetheel_discord::ApplicationOwner;
 
@@ -15,7 +15,7 @@ pub(super) const ACCESS_FLAGS_HINT: &str = "give --users, --roles, --servers or 
 impl SetupQuestions<'_> {
     pub(super) fn ask_access(&mut self) -> Result<(), SetupError> {
         let Some(asking) = &mut self.asking else { return Ok(()) };
-        let InitArgs { users, roles, channels, servers, allow_everybody, .. } = self.args;
+        let AccessArgs { users, roles, channels, servers, allow_everybody } = &self.args.access;
         let is_given = [users, roles, channels, servers].iter().any(|list| list.is_some());
         if *allow_everybody || (is_given && !self.access.is_everybody()) {
             return Ok(());

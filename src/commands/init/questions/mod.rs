@@ -60,12 +60,12 @@ impl<'a> SetupQuestions<'a> {
         places: &[(&'static str, String)],
         asking: Option<TerminalPrompt>,
     ) -> (Self, Vec<String>) {
-        let mut faults = Vec::new();
-        let mut list = |flag: &str, given: Option<&String>, variable: &str| {
+        let (given, mut faults) = (&args.access, Vec::new());
+        let mut list = |flag: &str, text: Option<&String>, variable: &str| {
             let stands = answers::ids(standing.file_value(variable).unwrap_or_default());
-            let taken = match given {
+            let taken = match text {
                 Some(text) => answers::new_ids(text).map_err(|fault| format!("{flag}: {fault}")),
-                None if args.allow_everybody => Ok(Vec::new()),
+                None if given.allow_everybody => Ok(Vec::new()),
                 None => stands.map_err(|fault| {
                     format!("{variable} in {}: {fault}; or give {flag}", standing.file.display())
                 }),
@@ -76,10 +76,10 @@ impl<'a> SetupQuestions<'a> {
             })
         };
         let access = AccessLists {
-            users: list("--users", args.users.as_ref(), "ALLOWED_USERS"),
-            roles: list("--roles", args.roles.as_ref(), "ALLOWED_ROLES"),
-            channels: list("--channels", args.channels.as_ref(), "ALLOWED_CHANNELS"),
-            guilds: list("--servers", args.servers.as_ref(), "ALLOWED_GUILDS"),
+            users: list("--users", given.users.as_ref(), "ALLOWED_USERS"),
+            roles: list("--roles", given.roles.as_ref(), "ALLOWED_ROLES"),
+            channels: list("--channels", given.channels.as_ref(), "ALLOWED_CHANNELS"),
+            guilds: list("--servers", given.servers.as_ref(), "ALLOWED_GUILDS"),
         };
         let mut add_fault = |flag: &str, error: &dyn Error| faults.push(format!("{flag}: {error}"));
         let permission = args.safety.as_deref().and_then(|text| {
@@ -101,7 +101,7 @@ impl<'a> SetupQuestions<'a> {
         if asking.is_none() {
             // An invalid list is already reported.
             let lists_are_wrong = faults.iter().any(|fault| fault.contains("Discord id"));
-            if access.is_everybody() && !args.allow_everybody && !lists_are_wrong {
+            if access.is_everybody() && !given.allow_everybody && !lists_are_wrong {
                 faults
                     .push(format!("who may use the bot is missing: {}", access::ACCESS_FLAGS_HINT));
             }
@@ -195,10 +195,8 @@ impl<'a> SetupQuestions<'a> {
     /// # Errors
     /// The person aborted the setup.
     pub(super) fn confirm(&mut self, question: &str) -> Result<bool, SetupError> {
-        match &mut self.asking {
-            Some(asking) => Ok(asking.confirm(question, true)?),
-            None => Ok(true),
-        }
+        let Some(asking) = &mut self.asking else { return Ok(true) };
+        Ok(asking.confirm(question, true)?)
     }
 
     /// Asks for the step after the setup. The files are already written, so an aborted question

@@ -2,7 +2,7 @@
 
 use super::super::{SetupError, print};
 use super::SetupQuestions;
-use crate::commands::init::InitArgs;
+use crate::commands::init::OptionalArgs;
 use crate::startup::dashboard;
 use aetheel_model::finding::{Finding, FindingLevel};
 use aetheel_settings::Config;
@@ -38,7 +38,7 @@ struct OptionalSetting {
 }
 
 impl OptionalSetting {
-    fn given<'a>(&self, args: &'a InitArgs) -> Option<&'a str> {
+    fn given<'a>(&self, args: &'a OptionalArgs) -> Option<&'a str> {
         match self.name {
             "OUTPUT_CHANNEL_ID" => args.output_channel.as_deref(),
             "DASHBOARD_ADDRESS" => args.dashboard.as_deref(),
@@ -75,7 +75,7 @@ impl SetupQuestions<'_> {
                     .any(|(other, text): &(&str, String)| *other == name && text.is_empty())
             };
             let unneeded = setting.needs.is_some_and(is_empty);
-            let value = match (setting.given(self.args), &mut self.asking) {
+            let value = match (setting.given(&self.args.optional), &mut self.asking) {
                 (Some(given), _) => {
                     let value = unless_none(given);
                     let fault = setting.fault(&value, &chosen);
