@@ -55,10 +55,8 @@ struct BenchResult {
     /// Throughput with one input per call, and with [`LINES_PER_CALL`] inputs per call.
     single: Throughput,
     many: Throughput,
-    /// Median, 99th percentile and maximum duration of calls with one input.
-    p50: Duration,
-    p99: Duration,
-    longest: Duration,
+    /// The durations of calls with one input, sorted.
+    calls: Vec<Duration>,
     /// Memory of one guest that waits in a turn, in bytes: its linear memory, and the growth of the
     /// process.
     memory: usize,
@@ -86,9 +84,6 @@ async fn measure(component: &Path, recording: PathBuf) -> Result<BenchResult, Ki
     let single = measure_throughput(&opened, &case, Batches::Single).await?;
     let many = measure_throughput(&opened, &case, Batches::Of(LINES_PER_CALL)).await?;
     let calls = measure_calls(&opened, &case, single.times).await?;
-    let of =
-        |share: f64| calls.get((calls.len() as f64 * share) as usize).copied().unwrap_or_default();
-    let (p50, p99, longest) = (of(0.5), of(0.99), calls.last().copied().unwrap_or_default());
     let (memory, resident) = measure_idle_memory(component, &case).await?;
     Ok(BenchResult {
         title: open::title(&opened),
@@ -100,9 +95,7 @@ async fn measure(component: &Path, recording: PathBuf) -> Result<BenchResult, Ki
         bytes,
         single,
         many,
-        p50,
-        p99,
-        longest,
+        calls,
         memory,
         resident,
     })
@@ -241,8 +234,15 @@ impl BenchResult {
         (self.lines * reading.times) as f64 / reading.seconds
     }
 
+    /// Returns the median, the 99th percentile and the maximum duration of a call.
+    fn call_times(&self) -> [Duration; 3] {
+        let of = |share: f64| self.calls.get((self.calls.len() as f64 * share) as usize);
+        [of(0.5), of(0.99), self.calls.last()].map(|time| time.copied().unwrap_or_default())
+    }
+
     fn to_json(&self, component: &Path) -> serde_json::Value {
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        let [p50, p99, longest] = self.call_times();
         let reading = |reading: &Throughput| json!({ "mb-per-s": self.megabytes(reading), "lines-per-s": self.rate(reading), "times": reading.times });
         json!({
             "component": component.display().to_string(),
@@ -253,7 +253,7 @@ impl BenchResult {
             "one-line-a-call": reading(&self.single),
             "many-lines-a-call": reading(&self.many),
             "lines-a-call": LINES_PER_CALL,
-            "call-us": { "p50": ms(self.p50) * 1e3, "p99": ms(self.p99) * 1e3, "longest": ms(self.longest) * 1e3 },
+            "call-us": { "p50": ms(p50) * 1e3, "p99": ms(p99) * 1e3, "longest": ms(longest) * 1e3 },
             "idle-guest": { "memory": self.memory, "resident": self.resident },
         })
     }
@@ -293,15 +293,8 @@ impl BenchResult {
                 ),
             );
         }
-        row(
-            "a call",
-            format!(
-                "{} p50, {} p99, {} longest",
-                terminal::time(self.p50),
-                terminal::time(self.p99),
-                terminal::time(self.longest)
-            ),
-        );
+        let [p50, p99, longest] = self.call_times().map(terminal::time);
+        row("a call", format!("{p50} p50, {p99} p99, {longest} longest"));
         let resident = self
             .resident
             .map(|bytes| format!(", {} resident", terminal::bytes(bytes)))

@@ -94,7 +94,38 @@ impl OutcomeCounts {
     }
 }
 
-#[derive(Debug, Serialize)]
+/// How often people answered in each way, for each decision of the policy.
+#[derive(Debug, Default, Serialize)]
+struct DecisionCounts {
+    allow: OutcomeCounts,
+    ask: OutcomeCounts,
+    deny: OutcomeCounts,
+    failed: OutcomeCounts,
+}
+
+impl DecisionCounts {
+    fn add(&mut self, request: &ReplayedRequest) {
+        let counts = match request.effect {
+            _ if request.failed => &mut self.failed,
+            PolicyEffect::Allow => &mut self.allow,
+            PolicyEffect::Deny => &mut self.deny,
+            PolicyEffect::Ask | PolicyEffect::Pass => &mut self.ask,
+        };
+        counts.add(&request.outcome);
+    }
+
+    /// Returns the counts, each with its title.
+    fn rows(&self) -> [(&'static str, OutcomeCounts); 4] {
+        [
+            ("policy allows", self.allow),
+            ("people are asked", self.ask),
+            ("policy denies", self.deny),
+            ("policy fails", self.failed),
+        ]
+    }
+}
+
+#[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct ReplayReport {
     policy: String,
@@ -106,10 +137,8 @@ pub(super) struct ReplayReport {
     pub(super) recordings: u32,
     /// Requests that settings or another policy decided, which are not compared.
     automatic: u32,
-    allow: OutcomeCounts,
-    ask: OutcomeCounts,
-    deny: OutcomeCounts,
-    failed: OutcomeCounts,
+    #[serde(flatten)]
+    counts: DecisionCounts,
     allowed_but_denied: Vec<ReplayedRequest>,
     denied_but_allowed: Vec<ReplayedRequest>,
     could_not_decide: Vec<ReplayedRequest>,
@@ -124,16 +153,7 @@ impl ReplayReport {
             version: policy.descriptor().version.clone(),
             sha256: policy.digest().to_owned(),
             title,
-            recordings: 0,
-            automatic: 0,
-            allow: OutcomeCounts::default(),
-            ask: OutcomeCounts::default(),
-            deny: OutcomeCounts::default(),
-            failed: OutcomeCounts::default(),
-            allowed_but_denied: Vec::new(),
-            denied_but_allowed: Vec::new(),
-            could_not_decide: Vec::new(),
-            left_out: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -148,13 +168,7 @@ impl ReplayReport {
             self.automatic += 1;
             return;
         }
-        let counts = match request.effect {
-            _ if request.failed => &mut self.failed,
-            PolicyEffect::Allow => &mut self.allow,
-            PolicyEffect::Deny => &mut self.deny,
-            PolicyEffect::Ask | PolicyEffect::Pass => &mut self.ask,
-        };
-        counts.add(&request.outcome);
+        self.counts.add(&request);
         match (request.effect, &request.outcome) {
             _ if request.failed => self.could_not_decide.push(request),
             (PolicyEffect::Allow, RequestOutcome::Denied(_)) => {
@@ -173,12 +187,7 @@ impl ReplayReport {
     pub(super) fn print(&self, redactor: &Redactor) {
         let page = OutputStyle::for_stdout();
         let say = |text: &str| terminal::line(&redactor.redact(text.to_owned()));
-        let rows = [
-            ("policy allows", self.allow),
-            ("people are asked", self.ask),
-            ("policy denies", self.deny),
-            ("policy fails", self.failed),
-        ];
+        let rows = self.counts.rows();
         let answered: u32 =
             rows.iter().map(|(_, counts)| counts.people_allowed + counts.people_denied).sum();
         say(&format!(
@@ -195,8 +204,9 @@ impl ReplayReport {
             let OutcomeCounts { people_allowed, people_denied, unanswered } = counts;
             say(&format!("{what:16}  {people_allowed:>14}  {people_denied:>13}  {unanswered:>10}"));
         }
-        let agreed = self.allow.people_allowed + self.deny.people_denied;
-        let asked = self.ask.people_allowed + self.ask.people_denied;
+        let DecisionCounts { allow, ask, deny, .. } = &self.counts;
+        let agreed = allow.people_allowed + deny.people_denied;
+        let asked = ask.people_allowed + ask.people_denied;
         say(&format!("it agrees with people in {agreed} of {answered}, and asks them in {asked}"));
         if self.automatic > 0 {
             say(&format!("not compared: {} that settings or policies decided", self.automatic));
