@@ -49,7 +49,7 @@ pub(crate) async fn run(settings: OperatorSettings, args: &MendArgs) -> u8 {
     };
     let done = async {
         let path = resolve::component_path(Path::new(&args.name), &config)?;
-        let mending = prepare(&loaded, (&config, &variables), places, &path, args).await?;
+        let mending = prepare(&loaded, &config, &variables, places, &path, args).await?;
         match &args.candidate {
             Some(candidate) => judge(&mending, candidate).await,
             None => {
@@ -81,7 +81,8 @@ pub(crate) async fn run(settings: OperatorSettings, args: &MendArgs) -> u8 {
 
 async fn prepare(
     loaded: &LoadedBackends,
-    (config, variables): (&aetheel_settings::Config, &std::collections::HashMap<String, String>),
+    config: &aetheel_settings::Config,
+    variables: &std::collections::HashMap<String, String>,
     mut places: EvidencePlaces,
     path: &Path,
     args: &MendArgs,

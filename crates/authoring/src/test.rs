@@ -65,12 +65,13 @@ fn to_json(component: &Path, opened: &OpenedComponent, passed: usize, rows: &[Va
 pub(super) fn print_failure(
     page: OutputStyle,
     case: &Case,
-    (verdict, actions): (CaseVerdict, Vec<Action>),
+    verdict: CaseVerdict,
+    actions: usize,
 ) -> bool {
     if matches!(verdict, CaseVerdict::Same) {
         return true;
     }
-    CaseOutcome::Failed(verdict).print(page, case, actions.len());
+    CaseOutcome::Failed(verdict).print(page, case, actions);
     false
 }
 

@@ -5,6 +5,7 @@
 //! made when the tool ends. Texts of agents enter a span only if they look like a name or an id.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
 use aetheel_model::agent::Usage;
@@ -77,18 +78,18 @@ impl TracedTurns {
         let open = self.turns.entry(key).or_default();
         match &event.kind {
             ObservedKind::TurnBegun { .. } => open.begin(&event.kind),
-            ObservedKind::ToolBegun { id, parent, tool_kind, tool, .. } => {
-                open.begin_tool(turn, id, parent.as_deref(), (tool_kind, tool), at);
-            }
-            ObservedKind::ToolEnded { id, status, exit_code } => {
+            ObservedKind::ToolBegun { .. } => open.begin_tool(event, at),
+            ObservedKind::ToolEnded { id, .. } => {
                 let ended = open.end_tool(turn, id)?;
-                return Some(self.tool_span(turn, id, ended, at, (status, *exit_code)));
+                return self.tool_span(event, ended, at);
             }
             ObservedKind::QuestionOpened { about, .. } => {
-                open.note(names::QUESTION_OPENED, at, (names::QUESTION_ABOUT, about));
+                let about = KeyValue::new(names::QUESTION_ABOUT, *about);
+                open.note(names::QUESTION_OPENED, at, about);
             }
             ObservedKind::QuestionClosed { result, .. } => {
-                open.note(names::QUESTION_CLOSED, at, (names::QUESTION_RESULT, result));
+                let result = KeyValue::new(names::QUESTION_RESULT, *result);
+                open.note(names::QUESTION_CLOSED, at, result);
             }
             ObservedKind::PolicyDecided { .. } | ObservedKind::TurnEnded { .. } => {}
         }
@@ -120,53 +121,54 @@ impl TracedTurns {
         // The text of a failure may contain paths and output of the agent.
         let status = failed(&mut attributes, failure.is_some().then_some(ending));
         let began = at.checked_sub(Duration::from_millis(*took_ms)).unwrap_or(at);
-        let span = ids::root_id(turn);
         let name = format!("{}{}", names::TURN_PREFIX, turn.backend);
-        let mut data = self.span(turn, (span, SpanId::INVALID), name, (began, at));
+        let mut data = self.span(turn, ids::root_id(turn), name, began..at);
         (data.attributes, data.events, data.status) = (attributes, open.events, status);
         Some(data)
     }
 
     fn tool_span(
         &self,
-        turn: &ObservedTurn,
-        id: &str,
-        (tool, parent): (EndedTool, SpanId),
+        event: &ObservedEvent,
+        tool: EndedTool,
         at: SystemTime,
-        (result, exit_code): (&'static str, Option<u32>),
-    ) -> SpanData {
+    ) -> Option<SpanData> {
+        let turn = &event.turn;
+        let ObservedKind::ToolEnded { id, status: result, exit_code } = &event.kind else {
+            return None;
+        };
         let mut attributes = of_turn(turn, names::EXECUTE_TOOL);
         attributes.push(KeyValue::new(names::TOOL_NAME, tool.name.clone()));
         attributes.extend(known(names::TOOL_CALL_ID, word(id)));
         attributes.push(KeyValue::new(names::TOOL_KIND, tool.kind));
-        attributes.push(KeyValue::new(names::TOOL_STATUS, result));
+        attributes.push(KeyValue::new(names::TOOL_STATUS, *result));
         attributes.extend(known(names::TOOL_EXIT_CODE, exit_code.map(i64::from)));
-        let bad = !matches!(result, "ok" | "unknown");
-        let status = failed(&mut attributes, bad.then_some(&result));
+        let bad = !matches!(*result, "ok" | "unknown");
+        let status = failed(&mut attributes, bad.then_some(result));
         let name = format!("{} {}", names::EXECUTE_TOOL, tool.name);
-        let mut data = self.span(turn, (tool.span, parent), name, (tool.began, at));
-        (data.attributes, data.status) = (attributes, status);
-        data
+        let mut data = self.span(turn, tool.span, name, tool.began..at);
+        (data.attributes, data.status, data.parent_span_id) = (attributes, status, tool.parent);
+        Some(data)
     }
 
     fn span(
         &self,
         turn: &ObservedTurn,
-        (span, parent): (SpanId, SpanId),
+        span: SpanId,
         name: String,
-        (began, ended): (SystemTime, SystemTime),
+        time: Range<SystemTime>,
     ) -> SpanData {
         let trace: TraceId = ids::trace_id(turn);
         let flags = TraceFlags::SAMPLED;
         SpanData {
             span_context: SpanContext::new(trace, span, flags, false, TraceState::default()),
-            parent_span_id: parent,
+            parent_span_id: SpanId::INVALID,
             parent_span_is_remote: false,
             span_kind: SpanKind::Internal,
             name: name.into(),
-            start_time: began,
+            start_time: time.start,
             // A clock that was set back must not give a negative time.
-            end_time: ended.max(began),
+            end_time: time.end.max(time.start),
             attributes: Vec::new(),
             dropped_attributes_count: 0,
             events: SpanEvents::default(),
@@ -180,6 +182,8 @@ impl TracedTurns {
 /// A tool use that has ended.
 struct EndedTool {
     span: SpanId,
+    /// The span that contains it.
+    parent: SpanId,
     name: String,
     kind: String,
     began: SystemTime,
@@ -211,16 +215,10 @@ impl TracedTurn {
         self.attributes = attributes;
     }
 
-    fn begin_tool(
-        &mut self,
-        turn: &ObservedTurn,
-        id: &str,
-        parent: Option<&str>,
-        (kind, name): (&str, &str),
-        at: SystemTime,
-    ) {
-        let kind = word(kind).unwrap_or_else(|| "other".to_owned());
-        let name = word(name).unwrap_or_else(|| kind.clone());
+    fn begin_tool(&mut self, ObservedEvent { turn, kind, .. }: &ObservedEvent, at: SystemTime) {
+        let ObservedKind::ToolBegun { id, parent, tool_kind, tool, .. } = kind else { return };
+        let kind = word(tool_kind).unwrap_or_else(|| "other".to_owned());
+        let name = word(tool).unwrap_or_else(|| kind.clone());
         let has_room = self.tools.len() < MAX_OPEN;
         match self.tools.get_mut(id) {
             // A later event of a running tool names it more exactly.
@@ -229,34 +227,33 @@ impl TracedTurn {
                 tool.times += 1;
                 tool.span = ids::tool_id(turn, id, tool.times);
                 (tool.name, tool.kind, tool.began) = (name, kind, Some(at));
-                tool.parent = parent.map(str::to_owned);
+                tool.parent.clone_from(parent);
             }
             None if has_room => {
                 let span = ids::tool_id(turn, id, 1);
-                let parent = parent.map(str::to_owned);
-                let tool = TurnTool { span, parent, name, kind, began: Some(at), times: 1 };
-                self.tools.insert(id.to_owned(), tool);
+                let (parent, began) = (parent.clone(), Some(at));
+                let tool = TurnTool { span, parent, name, kind, began, times: 1 };
+                self.tools.insert(id.clone(), tool);
             }
             None => {}
         }
     }
 
-    /// Ends a tool use. Returns it with the id of the span that contains it.
-    fn end_tool(&mut self, turn: &ObservedTurn, id: &str) -> Option<(EndedTool, SpanId)> {
+    /// Ends a tool use.
+    fn end_tool(&mut self, turn: &ObservedTurn, id: &str) -> Option<EndedTool> {
         let tool = self.tools.get_mut(id)?;
         // It ended before.
         let began = tool.began.take()?;
-        let (span, parent) = (tool.span, tool.parent.clone());
-        let ended = EndedTool { span, name: tool.name.clone(), kind: tool.kind.clone(), began };
-        let parent = parent.filter(|parent| parent != id);
+        let (span, name, kind) = (tool.span, tool.name.clone(), tool.kind.clone());
+        let parent = tool.parent.clone().filter(|parent| parent != id);
         let parent = parent.and_then(|parent| self.tools.get(&parent)).map(|tool| tool.span);
-        Some((ended, parent.unwrap_or_else(|| ids::root_id(turn))))
+        let parent = parent.unwrap_or_else(|| ids::root_id(turn));
+        Some(EndedTool { span, parent, name, kind, began })
     }
 
-    fn note(&mut self, name: &'static str, at: SystemTime, (key, value): (&'static str, &str)) {
+    fn note(&mut self, name: &'static str, at: SystemTime, attribute: KeyValue) {
         if self.events.events.len() < MAX_OPEN {
-            let attributes = vec![KeyValue::new(key, value.to_owned())];
-            self.events.events.push(Event::new(name, at, attributes, 0));
+            self.events.events.push(Event::new(name, at, vec![attribute], 0));
         } else {
             self.events.dropped_count = self.events.dropped_count.saturating_add(1);
         }

@@ -191,8 +191,9 @@ impl<'a> Author<'a> {
         let cases = read_cases(vec![folder]).await?;
         let mut passed = 0;
         for case in &cases {
-            let judged = golden::judge(&opened.backend, case).await.map_err(unopened)?;
-            passed += usize::from(test::print_failure(page, case, judged));
+            let judged = golden::judge(&opened.backend, case).await;
+            let (verdict, actions) = judged.map_err(unopened)?;
+            passed += usize::from(test::print_failure(page, case, verdict, actions.len()));
         }
         let text = format!("cases: {passed} of {} passed", cases.len());
         self.good &= passed == cases.len();

@@ -261,9 +261,8 @@ impl ClaimDesk {
                 Ok(messages::taken(&claim, now))
             }
             ClaimAction::Renew => {
-                let renewed = self.change(now, move |claims| {
-                    claims.renew((&lane, &resolved.paths), minutes, now)
-                });
+                let renewed = self
+                    .change(now, move |claims| claims.renew(&lane, &resolved.paths, minutes, now));
                 let lines = renewed.await?;
                 note_claims(AuditKind::FilesReserved, &author, "agent", &lines);
                 let lines = lines.iter().map(|claim| messages::taken(claim, now));

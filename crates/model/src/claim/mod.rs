@@ -278,7 +278,8 @@ impl Claims {
     /// [`ClaimRefusal`]
     pub fn renew(
         &mut self,
-        (lane, paths): (&Lane, &[ClaimPattern]),
+        lane: &Lane,
+        paths: &[ClaimPattern],
         minutes: u32,
         now: Timestamp,
     ) -> Result<Vec<Claim>, ClaimRefusal> {
@@ -452,9 +453,9 @@ mod tests {
         let again = claims.take(new("b", claimant(1, None), &["a", "b", "a"]), at(10));
         assert_eq!(again.expect("renewed"), Claim { until: at(40), ..first });
         assert_eq!(claims.all().len(), 1);
-        let renewed = claims.renew((&claimant(1, None).lane, &[]), 60, at(20)).expect("renewed");
+        let renewed = claims.renew(&claimant(1, None).lane, &[], 60, at(20)).expect("renewed");
         assert_eq!(renewed[0].until, at(80));
-        let other = claims.renew((&claimant(2, None).lane, &[]), 60, at(20));
+        let other = claims.renew(&claimant(2, None).lane, &[], 60, at(20));
         assert_eq!(other, Err(ClaimRefusal::NotFound));
     }
 

@@ -49,9 +49,9 @@ pub fn with_channel(
     };
     let mut lines: Vec<Option<String>> = text.lines().map(|line| Some(line.to_owned())).collect();
     let mut added = Vec::new();
-    for entry in entries {
-        let mut new = written(entry);
-        for old in section.entries.iter().filter(|old| old.key == entry.0) {
+    for (key, value) in entries {
+        let mut new = written(key, *value);
+        for old in section.entries.iter().filter(|old| old.key == *key) {
             // A second entry with the same key would override the first, so only one is kept.
             lines[old.line - 1] = new.take();
         }
@@ -74,7 +74,7 @@ fn check(entries: &[(&str, Option<&str>)]) -> Result<(), UnwritableValue> {
     }
 }
 
-fn written((key, value): &(&str, Option<&str>)) -> Option<String> {
+fn written(key: &str, value: Option<&str>) -> Option<String> {
     value.map(|value| format!("- {key}: `{value}`"))
 }
 
@@ -85,7 +85,7 @@ fn with_section(text: &str, title: &str, entries: &[(&str, Option<&str>)]) -> St
         text => format!("{text}\n"),
     };
     text.push_str(&format!("\n## {title}\n"));
-    for line in entries.iter().filter_map(written) {
+    for line in entries.iter().filter_map(|(key, value)| written(key, *value)) {
         text.push_str(&line);
         text.push('\n');
     }
