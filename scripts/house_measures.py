@@ -5,7 +5,8 @@ import os
 import re
 import statistics
 
-TESTS = re.compile(r"^#\[cfg\(test\)\]\n(?:pub\(crate\) )?mod ", re.M)
+TESTS = re.compile(r"^#\[cfg\(test\)\]\n(?:pub\(crate\) )?mod \w+ \{", re.M)
+TEST_FILE = re.compile(r"^#\[cfg\(test\)\]\n(?:pub\(crate\) )?mod \w+;\n", re.M)
 TYPE = re.compile(r"^(?:pub(?:\([^)]*\))? )?(?:struct|enum|trait|type) (\w+)", re.M)
 FUNCTION = re.compile(r"^( *)(?:pub(?:\([^)]*\))? )?(?:const |async |unsafe )*fn \w+")
 BLOCK = re.compile(r"^impl(?:<[^{]*?>)? (?:[^{;]+ for )?(\w+)[^{;]*\{\n(.*?)^\}", re.M | re.S)
@@ -23,7 +24,7 @@ PLATFORM = re.compile(
 def without_tests(sources, folders):
     """Returns the sources in some folders without unit tests."""
     cut = {
-        path: TESTS.split(text, maxsplit=1)[0]
+        path: TEST_FILE.sub("", TESTS.split(text, maxsplit=1)[0])
         for path, text in sources.items()
         if re.match(folders, path) and not re.search(r"/tests(?:/|\.rs$)", path)
     }

@@ -433,7 +433,8 @@ fn files_have_a_readable_size_and_a_meaningful_name() {
     let mut faults = Vec::new();
     for folder in FOLDERS {
         for source in sources(folder) {
-            let most = if source.path.iter().any(|part| part == "tests" || part == "benches") {
+            let is_test = |part| part == "tests" || part == "tests.rs" || part == "benches";
+            let most = if source.path.iter().any(is_test) {
                 800
             } else if folder == "guest-backends" {
                 500

@@ -249,15 +249,15 @@ pub async fn read(
     let path = path_in(folder, recording).ok_or(TranscriptError::Misnamed)?;
     let (turn, redactor) = (turn.to_owned(), redactor.clone());
     let reading = READ_SLOTS.acquire().await.expect("the semaphore is never closed");
-    let told = tokio::task::spawn_blocking(move || {
+    let transcript = tokio::task::spawn_blocking(move || {
         let _reading = reading;
-        let mut told = read_blocking(&path, &turn)?;
-        told.for_each_text(&mut |text| {
+        let mut transcript = read_blocking(&path, &turn)?;
+        transcript.for_each_text(&mut |text| {
             *text = redactor.redact(clean_text(text).into_owned());
         });
-        Ok(told)
+        Ok(transcript)
     });
-    told.await.map_err(std::io::Error::other)?
+    transcript.await.map_err(std::io::Error::other)?
 }
 
 /// Returns whether a recording exists. Blocks briefly.
@@ -273,29 +273,29 @@ fn read_blocking(path: &Path, turn: &str) -> Result<TurnTranscript, TranscriptEr
     })?;
     let mut lines = RecordingLines::new(file.take(MAX_READ_BYTES), MAX_LINE_BYTES);
     let header = Header::parse(lines.next_line()?.map_or(&b""[..], |line| line.bytes))?;
-    let mut teller = TranscriptBuilder::new(header, turn);
+    let mut builder = TranscriptBuilder::new(header, turn);
     while let Some(line) = lines.next_line()? {
         if line.is_too_long {
-            teller.unreadable();
+            builder.unreadable();
             continue;
         }
         let text = String::from_utf8_lossy(line.bytes);
-        if !teller.is_relevant(&text) {
+        if !builder.is_relevant(&text) {
             continue;
         }
         match serde_json::from_str::<RecordingEntry>(&text) {
-            Ok(entry) => teller.add_entry(entry, text.len()),
-            Err(_) => teller.unreadable(),
+            Ok(entry) => builder.add_entry(entry, text.len()),
+            Err(_) => builder.unreadable(),
         }
-        if teller.is_over() {
+        if builder.is_over() {
             break;
         }
     }
     // The file may be longer than the part that was read.
     if lines.source().limit() == 0 {
-        teller.mark_too_long();
+        builder.mark_too_long();
     }
-    teller.finish().ok_or(TranscriptError::Absent)
+    builder.finish().ok_or(TranscriptError::Absent)
 }
 
 impl TurnTranscript {
