@@ -4,6 +4,7 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustyline::completion::{Completer, FilenameCompleter, Pair, unescape};
 use rustyline::config::BellStyle;
@@ -21,6 +22,7 @@ use crate::completion::{CompletionKind, completion_at, matching_names};
 use crate::input::TerminalInput;
 use crate::names::NameSource;
 use crate::outlet::PROMPT;
+use crate::screen::{EditorPhase, EditorState};
 use aetheel_model::plain::{clean_text, one_line};
 
 /// Largest number of history entries.
@@ -32,6 +34,7 @@ const MAX_ENTRY_BYTES: usize = 16 << 10;
 pub(crate) struct LineEditor {
     editor: Editor<NameCompleter, FileHistory>,
     history: PathBuf,
+    state: Arc<EditorState>,
 }
 
 impl LineEditor {
@@ -58,18 +61,26 @@ impl LineEditor {
         if let Err(error) = loaded.and_then(|()| editor.load_history(&history)) {
             tracing::warn!(file = %history.display(), %error, "cannot load the history of the console");
         }
-        Ok((Self { editor, history }, printer))
+        Ok((Self { editor, history, state: Arc::default() }, printer))
     }
 
     /// Sets the names that the Tab key completes.
     pub(crate) fn completing(mut self, names: NameSource) -> Self {
-        self.editor.set_helper(Some(NameCompleter { names, files: FilenameCompleter::new() }));
+        let (files, state) = (FilenameCompleter::new(), Arc::clone(&self.state));
+        self.editor.set_helper(Some(NameCompleter { names, files, state }));
         self
+    }
+
+    pub(crate) fn state(&self) -> Arc<EditorState> {
+        Arc::clone(&self.state)
     }
 
     /// Reads a line. `keeps` returns whether it is saved in the history.
     pub(crate) fn read(&mut self, keeps: impl Fn() -> bool) -> TerminalInput {
-        match self.editor.readline(PROMPT) {
+        self.state.set(EditorPhase::Starting);
+        let line = self.editor.readline(PROMPT);
+        self.state.set(EditorPhase::Idle);
+        match line {
             Ok(line) => {
                 let line = clean_text(&line).trim_end_matches('\n').to_owned();
                 if keeps() && !line.trim().is_empty() && line.len() <= MAX_ENTRY_BYTES {
@@ -118,6 +129,7 @@ impl ConditionalEventHandler for ClearLine {
 struct NameCompleter {
     names: NameSource,
     files: FilenameCompleter,
+    state: Arc<EditorState>,
 }
 
 impl Completer for NameCompleter {
@@ -155,6 +167,13 @@ impl NameCompleter {
 
 impl Hinter for NameCompleter {
     type Hint = String;
+
+    /// Returns no hint. rustyline calls this function whenever it shows the line, for the first
+    /// time after it has taken the terminal over.
+    fn hint(&self, _: &str, _: usize, _: &Context<'_>) -> Option<String> {
+        self.state.set(EditorPhase::Editing);
+        None
+    }
 }
 
 impl Highlighter for NameCompleter {}

@@ -75,7 +75,8 @@ impl Console {
         let edited = terminal.as_ref().and_then(|_| {
             let made = LineEditor::new(history).map_err(io::Error::other);
             let made = made.and_then(|(editor, printer)| {
-                Ok((Screen::above_line(Box::new(io::stdout()), printer)?, editor))
+                let out = Box::new(io::stdout());
+                Ok((Screen::above_line(out, printer, editor.state())?, editor))
             });
             made.inspect_err(|error| tracing::debug!(%error, "no line can be edited here")).ok()
         });
