@@ -238,14 +238,12 @@ async fn loops_before_around_and_after_the_exports_are_cut_off() {
             "its first `handle`, without inputs",
         ),
     ] {
-        let begun = Instant::now();
         let error = refusal(wat).await;
         let failure = failed_in(&error, step);
         assert!(
             matches!(&failure, GuestFailure::CutOff(text) if text.contains("ran for more than 300 ms")),
             "{failure:?}"
         );
-        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     }
 }
 

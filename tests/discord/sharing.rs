@@ -463,7 +463,7 @@ async fn the_root_of_a_thread_is_its_parent_channel() {
     local.faults().away(true);
     let began = std::time::Instant::now();
     assert!(bot.discord.root_channel(other).await.is_err());
-    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
 }
 
 #[tokio::test]

@@ -130,7 +130,8 @@ async fn each_later_turn_has_a_button_that_removes_it_on_pages_of_five() {
         })
         .collect();
     local.mention(CHANNEL, ANN, &format!("call {}", calls.join(" ")));
-    local.wait_for_message(CHANNEL, |text| text.contains("The tool returned")).await;
+    let all_returned = |text: &str| text.matches("The tool returned").count() == calls.len();
+    local.wait_for_message(CHANNEL, all_returned).await;
     let listed = local.answer_to(local.slash(CHANNEL, ANN, "schedules", None)).await;
     assert!(listed.ephemeral && listed.content.contains("6 turns, page 1 of 2"), "{listed:?}");
     assert!(!listed.content.contains("**x**") && !listed.content.contains(" <@&"), "{listed:?}");

@@ -73,6 +73,23 @@ async fn readyz(address: &str, wanted: impl Fn(u16, &Value) -> bool) -> Value {
     }
 }
 
+/// Waits until no turn runs. An answer is delivered before its turn ends.
+async fn metrics_without_turns(address: &str) -> (String, BTreeMap<String, f64>) {
+    let mut looks = tokio::time::interval(Duration::from_millis(50));
+    let wait = async {
+        loop {
+            looks.tick().await;
+            let (status, text) = request_page(address, "/metrics").await.unwrap();
+            assert_eq!(status, 200);
+            let samples = samples(&text);
+            if samples.get("aetheel_turns_running") == Some(&0.0) {
+                return (text, samples);
+            }
+        }
+    };
+    tokio::time::timeout(LIMIT, wait).await.expect("the turn ends")
+}
+
 fn reasons(report: &Value) -> String {
     report["reasons"]
         .as_array()
@@ -151,10 +168,7 @@ async fn a_turn_is_counted_and_every_metric_is_documented() {
     readyz(&address, |status, _| status == 200).await;
     local.mention(CHANNEL, ANN, &format!("hello, the key is {KEY}, the token {TOKEN}"));
     bot.logs("answer delivered").await;
-
-    let (status, text) = request_page(&address, "/metrics").await.unwrap();
-    assert_eq!(status, 200);
-    let samples = samples(&text);
+    let (text, samples) = metrics_without_turns(&address).await;
     let sample =
         |name: &str| *samples.get(name).unwrap_or_else(|| panic!("{name} is not there\n{text}"));
     assert!(sample("aetheel_heartbeat_age_seconds") >= 0.0, "the heartbeat runs");

@@ -1,27 +1,16 @@
-//! The calls of the host's tools on a link. Pure, except that files are read in the background.
+//! The calls of the host's tools on a link. Pure.
 //!
 //! A call is open until its result is recorded. So a rebuilt link, which gets the recorded results,
 //! has the same open calls at each point of the recording.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::pending;
-use std::path::PathBuf;
-use std::time::Duration;
-
-use tokio::task::JoinSet;
 
 use super::action_error::ActionError;
-use crate::tools::{
-    self, CallKey, DelegatedCall, MAX_OPEN_CALLS, PostFile, PostFileError, ToolError, ToolInput,
-};
-use aetheel_model::agent::{
-    Artifact, Ask, AskKey, HostTool, SessionKey, ToolRequest, TurnKey, TurnRef,
-};
+use crate::tools::{self, CallKey, DelegatedCall, MAX_OPEN_CALLS, PostFile, ToolError, ToolInput};
+use aetheel_model::agent::{Ask, AskKey, HostTool, SessionKey, ToolRequest, TurnKey, TurnRef};
 use aetheel_model::fold::MAX_ARTIFACTS;
 use aetheel_model::host_tool::HostToolKind;
 
-/// Maximum time for reading a file.
-const READ_TIMEOUT: Duration = Duration::from_secs(20);
 /// Marks the keys of the host's own questions. The rest is the key of the call. A guest uses keys
 /// below it.
 pub const HOST_ASK: AskKey = 0x8000_0000;
@@ -35,7 +24,8 @@ pub(super) struct ToolCalls {
     listed: BTreeSet<SessionKey>,
     turns: BTreeMap<TurnKey, TurnTools>,
     open: BTreeMap<CallKey, OpenCall>,
-    reads: JoinSet<FileRead>,
+    /// The reason why the next call is refused.
+    next_refusal: Option<ToolError>,
 }
 
 /// The tools of a turn.
@@ -67,6 +57,8 @@ pub(super) enum CallState {
     Asked(AskKey),
     /// The audience of the turn carries it out.
     Delegated(AskKey),
+    /// The result was returned. It is not recorded yet.
+    Returned,
 }
 
 /// The rest of the way of an opened call.
@@ -77,12 +69,6 @@ pub(super) enum OpenedCall {
     Asks(Box<Ask>),
     /// The audience of the turn carries it out.
     Delegates(DelegatedCall),
-}
-
-/// A file that was read for a call.
-pub(super) struct FileRead {
-    pub(super) call: CallKey,
-    pub(super) result: Result<Artifact, PostFileError>,
 }
 
 impl ToolCalls {
@@ -117,11 +103,7 @@ impl ToolCalls {
         let mut asks = Vec::new();
         self.open.retain(|_, call| {
             let ends = call.turn.turn == turn;
-            if let CallState::Asked(ask) | CallState::Delegated(ask) = call.state
-                && ends
-            {
-                asks.push(ask);
-            }
+            asks.extend(call.ask().filter(|_| ends));
             !ends
         });
         asks
@@ -134,8 +116,18 @@ impl ToolCalls {
         }
     }
 
-    /// Opens a call. `is_running` is whether its turn is running, and `per_turn` the maximum number
-    /// of calls of a turn.
+    /// Sets the reason why the next call is refused. Only calls that arrive now are: a recorded call
+    /// was within the limits of its time.
+    pub(super) fn refuse_next(&mut self, error: ToolError) {
+        self.next_refusal = Some(error);
+    }
+
+    /// Returns the number of calls of a turn so far.
+    pub(super) fn count(&self, turn: TurnKey) -> u32 {
+        self.turns.get(&turn).map_or(0, |tools| tools.calls)
+    }
+
+    /// Opens a call. `is_running` is whether its turn is running.
     ///
     /// # Errors
     /// [`ActionError::CallOpen`] if a call with this key is open. Such a call gets no result,
@@ -144,15 +136,15 @@ impl ToolCalls {
         &mut self,
         request: &ToolRequest,
         is_running: bool,
-        per_turn: u32,
     ) -> Result<OpenedCall, ActionError> {
+        let refusal = self.next_refusal.take();
         let ToolRequest { call, session, turn, name, .. } = request;
         if self.open.contains_key(call) {
             return Err(ActionError::CallOpen(*call));
         }
         let turn = TurnRef { session: *session, turn: *turn };
         let ask = HOST_ASK | call;
-        let checked = self.check(request, is_running, per_turn);
+        let checked = refusal.map_or_else(|| self.check(request, is_running), Err);
         if let Some(tools) = self.turns.get_mut(&turn.turn) {
             tools.calls = tools.calls.saturating_add(1);
         }
@@ -180,18 +172,18 @@ impl ToolCalls {
         Ok(OpenedCall::Alone)
     }
 
-    fn check(
+    /// Checks a call, whose turn may be running.
+    ///
+    /// # Errors
+    /// Returns the reason why the call is refused.
+    pub(super) fn check(
         &self,
         request: &ToolRequest,
         is_running: bool,
-        per_turn: u32,
     ) -> Result<ToolInput, ToolError> {
         let turn = TurnRef { session: request.session, turn: request.turn };
         let tools = self.turns.get(&turn.turn).filter(|_| is_running);
         let tools = tools.ok_or(ToolError::TurnNotOpen)?;
-        if tools.calls >= per_turn {
-            return Err(ToolError::TurnSpent(per_turn));
-        }
         let calls = self.open.values().filter(|open| open.turn == turn);
         let calls = calls.filter(|open| !matches!(open.state, CallState::Refused(_)));
         if calls.count() >= MAX_OPEN_CALLS {
@@ -227,13 +219,15 @@ impl ToolCalls {
         Some(turn)
     }
 
-    pub(super) fn get(&self, call: CallKey) -> Option<&OpenCall> {
-        self.open.get(&call)
+    /// Notes that the result of a call was returned.
+    pub(super) fn set_returned(&mut self, call: CallKey) {
+        if let Some(open) = self.open.get_mut(&call) {
+            open.state = CallState::Returned;
+        }
     }
 
-    /// Returns the keys of the open calls.
-    pub(super) fn keys(&self) -> Vec<CallKey> {
-        self.open.keys().copied().collect()
+    pub(super) fn get(&self, call: CallKey) -> Option<&OpenCall> {
+        self.open.get(&call)
     }
 
     /// Returns the open calls of a turn whose files are not read yet.
@@ -245,51 +239,23 @@ impl ToolCalls {
 
     /// Returns the call with the key of a question.
     pub(super) fn asking(&self, ask: AskKey) -> Option<CallKey> {
-        let asks = |open: &OpenCall| match open.state {
-            CallState::Asked(key) | CallState::Delegated(key) => key == ask,
-            _ => false,
-        };
-        self.open.iter().find(|(_, open)| asks(open)).map(|(call, _)| *call)
+        self.open.iter().find(|(_, open)| open.ask() == Some(ask)).map(|(call, _)| *call)
     }
 
     /// Removes a call, because its result is recorded. Returns the key of its question, if it has
     /// one.
     pub(super) fn close(&mut self, call: CallKey) -> Option<AskKey> {
-        match self.open.remove(&call)?.state {
+        self.open.remove(&call)?.ask()
+    }
+}
+
+impl OpenCall {
+    /// Returns the key of its question, or of its way to the audience.
+    pub(super) fn ask(&self) -> Option<AskKey> {
+        match self.state {
             CallState::Asked(ask) | CallState::Delegated(ask) => Some(ask),
             _ => None,
         }
-    }
-
-    /// Reads a file for a call in the background.
-    pub(super) fn read(&mut self, call: CallKey, file: PostFile, cwd: PathBuf) {
-        let path = file.shown_path();
-        self.reads.spawn(async move {
-            let read = tokio::task::spawn_blocking(move || file.read(&cwd));
-            let result = match tokio::time::timeout(READ_TIMEOUT, read).await {
-                Ok(Ok(result)) => result,
-                Ok(Err(error)) => Err(PostFileError::Unreadable(path, error.into())),
-                Err(_) => Err(PostFileError::Timeout(path)),
-            };
-            FileRead { call, result }
-        });
-    }
-
-    /// Returns the next file that was read. Never completes if no file is being read.
-    pub(super) async fn next_read(&mut self) -> FileRead {
-        loop {
-            match self.reads.join_next().await {
-                Some(Ok(read)) => return read,
-                // Only a task that is aborted has no result.
-                Some(Err(_)) => {}
-                None => pending().await,
-            }
-        }
-    }
-
-    /// Returns whether a file is being read.
-    pub(super) fn is_reading(&self) -> bool {
-        !self.reads.is_empty()
     }
 }
 

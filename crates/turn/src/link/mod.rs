@@ -1,9 +1,11 @@
 //! A link: one guest with the agent processes it talks to, serving one turn or many.
 //!
-//! A link runs in one task (`task`), which owns the guest. The task uses `turns` (open turns and
-//! their questions), `sessions`, `replies` (replies that callers wait for), `processes`, `net`
-//! (HTTP and its event streams), `files`, `calls` (of the host's tools) and `served`
-//! (those that arrive at the MCP server). `plan` decides what a guest may start. `driver`
+//! The state of a link is a function of its recording: `machine` applies each entry and returns
+//! effects. It consists of `turns` (open turns and their questions), `sessions`, `calls` (of the
+//! host's tools), `served` (those that arrive at the MCP server) and `replies` (keys of messages and
+//! queries). A link runs in one task (`task`), which owns the guest, adds the entries and performs
+//! the effects on `processes`, `net` (HTTP and its event streams), `files`, `reads` (of posted files)
+//! and `senders` (to drivers and other callers). `plan` decides what a guest may start. `driver`
 //! converts the link's reports into a result. `tests/dispatch` and `tests/links/` test this module.
 
 mod action_error;
@@ -11,9 +13,12 @@ mod calls;
 mod files;
 mod keepsake;
 mod limits;
+mod machine;
 mod net;
 mod processes;
+mod reads;
 mod replies;
+mod senders;
 mod served;
 mod sessions;
 mod task;
@@ -72,6 +77,7 @@ pub(super) struct LinkQuery {
 }
 
 /// The reply to a [`LinkQuery`].
+#[derive(Debug)]
 pub(super) struct QueryReply {
     pub(super) result: QueryResult,
     /// The agent's new id of the session, if the id changed.
@@ -334,7 +340,7 @@ impl Link {
     /// Returns whether the agent has written anything since the first of the currently open turns
     /// began.
     pub(super) fn has_output(&self) -> bool {
-        self.state.has_output()
+        self.state.output.load(Ordering::Acquire)
     }
 
     /// Returns the number of open turns.
@@ -370,16 +376,14 @@ impl LinkState {
         self.closing.store(true, Ordering::Release);
     }
 
-    fn has_output(&self) -> bool {
-        self.output.load(Ordering::Acquire)
-    }
-
     fn set_output(&self, output: bool) {
         self.output.store(output, Ordering::Release);
     }
 
     fn set_turns(&self, count: usize) {
-        self.idle_since_ms.store(self.elapsed_ms(), Ordering::Release);
-        self.turns.store(u32::try_from(count).unwrap_or(u32::MAX), Ordering::Release);
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        if self.turns.swap(count, Ordering::AcqRel) != count {
+            self.idle_since_ms.store(self.elapsed_ms(), Ordering::Release);
+        }
     }
 }

@@ -194,24 +194,19 @@ impl Net {
         Some(Input::StreamClosed(StreamClosed { stream: key, message: None }))
     }
 
-    /// Registers an input and returns its size in bytes. Returns `None` if the input belongs to a
-    /// stream that was closed before the input was processed.
-    pub(super) fn received(&mut self, input: &Input) -> Option<usize> {
+    /// Registers an input. Returns false if the input belongs to a stream that was closed before the
+    /// input was processed.
+    pub(super) fn received(&mut self, input: &Input) -> bool {
         match input {
-            Input::HttpResponse(response) => {
-                self.requests.remove(&response.request);
-                Some(response.body.len())
+            Input::HttpResponse(HttpResponse { request, .. })
+            | Input::HttpFailed(HttpFailed { request, .. }) => {
+                self.requests.remove(request);
+                true
             }
-            Input::HttpFailed(failed) => {
-                self.requests.remove(&failed.request);
-                Some(0)
-            }
-            Input::StreamEvent(event) => {
-                self.streams.contains_key(&event.stream).then_some(event.data.len())
-            }
-            Input::StreamOpened(opened) => self.streams.contains_key(&opened.stream).then_some(0),
-            Input::StreamClosed(closed) => self.streams.remove(&closed.stream).map(|_| 0),
-            _ => None,
+            Input::StreamEvent(event) => self.streams.contains_key(&event.stream),
+            Input::StreamOpened(opened) => self.streams.contains_key(&opened.stream),
+            Input::StreamClosed(closed) => self.streams.remove(&closed.stream).is_some(),
+            _ => false,
         }
     }
 }

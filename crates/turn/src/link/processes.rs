@@ -1,4 +1,4 @@
-//! Manages the processes of a link: limits their number, and passes on commands and events.
+//! Passes commands to the processes of a link, and their events to the link.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::task::Poll;
@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::action_error::ActionError;
-use super::limits::{AT_ONCE, STARTS};
 use crate::{AgentProcess, ProcessCommand, ProcessEvent};
 use aetheel_model::agent::{BasicAuth, ProcKey};
 use aetheel_recording::CheckpointProcess;
@@ -16,8 +15,6 @@ use aetheel_recording::CheckpointProcess;
 #[derive(Default)]
 pub(super) struct LinkProcesses {
     running: BTreeMap<ProcKey, RunningProcess>,
-    /// The number of processes started since the last turn began.
-    started: u32,
     records: RecordingProgress,
 }
 
@@ -72,22 +69,7 @@ impl RunningProcess {
 }
 
 impl LinkProcesses {
-    /// Checks whether a process may be started under this key now.
-    ///
-    /// # Errors
-    /// Returns an error if the key is in use, or a limit is reached.
-    pub(super) fn may_start(&self, proc: ProcKey) -> Result<(), ActionError> {
-        if self.running.contains_key(&proc) {
-            return Err(ActionError::ProcessRunning(proc));
-        }
-        if self.started >= STARTS || self.running.len() >= AT_ONCE {
-            return Err(ActionError::TooManyProcesses);
-        }
-        Ok(())
-    }
-
     pub(super) fn add(&mut self, proc: ProcKey, process: AgentProcess, endpoint: Option<Endpoint>) {
-        self.started += 1;
         self.running.insert(proc, RunningProcess::new(process, endpoint));
     }
 
@@ -174,25 +156,6 @@ impl LinkProcesses {
     /// Kills all processes.
     pub(super) fn kill(&mut self) {
         self.running.clear();
-    }
-
-    /// Resets the number of started processes at the beginning of a turn.
-    pub(super) fn turn_begins(&mut self) {
-        self.started = 0;
-    }
-
-    /// Returns whether a process was started since the last turn began.
-    pub(super) fn any_started(&self) -> bool {
-        self.started > 0
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.running.is_empty()
-    }
-
-    /// Returns whether a process listens on a port, so that it does not exit by itself.
-    pub(super) fn any_listens(&self) -> bool {
-        self.running.values().any(|running| running.endpoint.is_some())
     }
 
     /// Returns the endpoint of a process.

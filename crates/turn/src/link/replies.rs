@@ -1,91 +1,64 @@
-//! The replies that callers of a link wait for: outcomes of messages to running turns, and answers
-//! to queries.
+//! The keys of messages to running turns and of queries.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
-use tokio::sync::oneshot;
+use aetheel_model::agent::{SessionKey, SessionReady};
 
-use super::QueryReply;
-use aetheel_model::agent::{QueryResult, SessionKey, SessionReady, SteerOutcome};
-
-/// The pending replies. If a caller stops waiting, its reply is dropped.
 #[derive(Default)]
-pub(super) struct Replies {
+pub(super) struct ReplyKeys {
     /// The last key. Keys are unique among messages and queries.
-    last_key: u32,
-    steers: HashMap<u32, oneshot::Sender<SteerOutcome>>,
-    queries: HashMap<u32, PendingQuery>,
+    last: u32,
+    queries: BTreeMap<u32, OpenQuery>,
 }
 
-struct PendingQuery {
+struct OpenQuery {
     /// The session that the query is about.
     session: Option<SessionKey>,
     /// The agent's new id of that session, if it changed.
     native: Option<String>,
-    reply_tx: oneshot::Sender<QueryReply>,
 }
 
-impl Replies {
-    fn next_key(&mut self) -> u32 {
-        self.last_key += 1;
-        self.last_key
+impl ReplyKeys {
+    /// Returns the key of the next message or query.
+    pub(super) fn next(&self) -> u32 {
+        self.last + 1
     }
 
-    /// Skips a key that was used before a restart of the gateway.
-    pub(super) fn skip(&mut self) {
-        self.next_key();
+    pub(super) fn last(&self) -> u32 {
+        self.last
     }
 
-    /// Returns the last key.
-    pub(super) fn last_key(&self) -> u32 {
-        self.last_key
-    }
-
-    /// Skips the keys up to this one, which were used before a restart of the gateway.
+    /// Skips the keys up to this one, which were used.
     pub(super) fn skip_to(&mut self, key: u32) {
-        self.last_key = self.last_key.max(key);
+        self.last = self.last.max(key);
     }
 
-    /// Registers a message to a running turn and returns its key.
-    pub(super) fn steer(&mut self, reply_tx: oneshot::Sender<SteerOutcome>) -> u32 {
-        let message = self.next_key();
-        self.steers.insert(message, reply_tx);
-        message
+    pub(super) fn begin_query(&mut self, query: u32, session: Option<SessionKey>) {
+        self.skip_to(query);
+        self.queries.insert(query, OpenQuery { session, native: None });
     }
 
-    pub(super) fn steered(&mut self, message: u32, outcome: SteerOutcome) {
-        if let Some(reply_tx) = self.steers.remove(&message) {
-            let _ = reply_tx.send(outcome);
-        }
-    }
-
-    /// Registers a query and returns its key.
-    pub(super) fn query(
-        &mut self,
-        session: Option<SessionKey>,
-        reply_tx: oneshot::Sender<QueryReply>,
-    ) -> u32 {
-        let query = self.next_key();
-        self.queries.insert(query, PendingQuery { session, native: None, reply_tx });
-        query
-    }
-
-    pub(super) fn answered(&mut self, query: u32, result: QueryResult) {
-        if let Some(PendingQuery { native, reply_tx, .. }) = self.queries.remove(&query) {
-            let _ = reply_tx.send(QueryReply { result, native });
-        }
+    /// Ends a query. Returns the agent's new id of its session, if it changed.
+    pub(super) fn end_query(&mut self, query: u32) -> Option<String> {
+        self.queries.remove(&query)?.native
     }
 
     /// Stores the agent's new id of a session for the query about it. Returns false if no query is
     /// about this session.
     pub(super) fn session_ready(&mut self, ready: SessionReady) -> bool {
         let about = Some(ready.session);
-        let pending = self.queries.values_mut().find(|pending| pending.session == about);
-        pending.map(|pending| pending.native = Some(ready.native_id)).is_some()
+        let open = self.queries.values_mut().find(|query| query.session == about);
+        open.map(|query| query.native = Some(ready.native_id)).is_some()
     }
 
-    /// Returns whether a query is still unanswered.
+    /// Returns whether a query is unanswered.
     pub(super) fn has_queries(&self) -> bool {
         !self.queries.is_empty()
+    }
+
+    /// Forgets the open queries, because nobody waits for their answers after a restart of the
+    /// gateway.
+    pub(super) fn forget_queries(&mut self) {
+        self.queries.clear();
     }
 }

@@ -1,30 +1,36 @@
 //! The turns of a link and their questions.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use tokio::sync::mpsc;
-
-use super::LinkReport;
 use super::action_error::ActionError;
 use super::sessions::{LinkSession, LinkSessions};
-use aetheel_model::agent::{Ask, AskDecision, AskKey, AskKind, SessionKey, TurnKey, TurnRef};
-use aetheel_recording::conservation::Examination;
+use aetheel_model::agent::{Ask, AskKey, AskKind, SessionKey, TurnKey, TurnRef};
+use aetheel_model::event::Lane;
+
+/// The names of a turn in the recording.
+#[derive(Clone)]
+pub(super) struct TurnNames {
+    /// The correlation id.
+    pub(super) id: String,
+    /// The event's sequence number.
+    pub(super) event: u64,
+    pub(super) lane: Lane,
+}
 
 pub(super) struct OpenTurn {
     pub(super) turn: TurnRef,
     /// The correlation id.
     pub(super) id: String,
     pub(super) event: u64,
-    pub(super) reports: mpsc::UnboundedSender<LinkReport>,
     /// Whether the guest has ended the turn.
     pub(super) done: bool,
 }
 
-struct OpenAsk {
-    turn: TurnKey,
-    /// The ids of its questions whose answers are secret.
-    secrets: Vec<String>,
+/// An open question of the guest, or of a call of a host tool.
+pub(super) struct OpenAsk {
+    pub(super) turn: TurnKey,
+    /// The ids of its parts whose answers are secret.
+    pub(super) secrets: Vec<String>,
 }
 
 #[derive(Default)]
@@ -32,6 +38,8 @@ pub(super) struct LinkTurns {
     open: BTreeMap<TurnKey, OpenTurn>,
     pub(super) sessions: LinkSessions,
     asks: BTreeMap<AskKey, OpenAsk>,
+    /// The names of the turn that begins next.
+    pub(super) next: Option<TurnNames>,
 }
 
 impl LinkTurns {
@@ -47,9 +55,14 @@ impl LinkTurns {
         Some(open)
     }
 
-    /// Removes a turn before its end.
-    pub(super) fn give_up(&mut self, turn: TurnKey) -> Option<OpenTurn> {
-        self.open.remove(&turn)
+    /// Removes a turn before its end. Returns false if it is not open.
+    pub(super) fn give_up(&mut self, turn: TurnKey) -> bool {
+        self.open.remove(&turn).is_some()
+    }
+
+    /// Returns the keys of the open turns.
+    pub(super) fn keys(&self) -> Vec<TurnKey> {
+        self.open.keys().copied().collect()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -73,10 +86,24 @@ impl LinkTurns {
         self.open.values().any(|open| !open.done)
     }
 
-    /// Returns the open turn and its session, if exactly one turn is open.
-    pub(super) fn only(&self) -> Option<(&OpenTurn, &LinkSession)> {
-        let only = self.open.values().next().filter(|_| self.open.len() == 1)?;
-        Some((only, self.sessions.get(only.turn.session)?))
+    /// Returns the number of turns, including the one that is about to begin.
+    pub(super) fn count(&self) -> usize {
+        self.open.len() + usize::from(self.next.is_some())
+    }
+
+    /// Returns the names of the turn that is open or about to begin, if it is the only one.
+    pub(super) fn only(&self) -> Option<TurnNames> {
+        if self.count() != 1 {
+            return None;
+        }
+        let Some(open) = self.open.values().next() else { return self.next.clone() };
+        let lane = self.sessions.get(open.turn.session)?.lane.clone();
+        Some(TurnNames { id: open.id.clone(), event: open.event, lane })
+    }
+
+    /// Returns the correlation id of an open turn.
+    pub(super) fn id(&self, turn: TurnKey) -> Option<String> {
+        self.open.get(&turn).map(|open| open.id.clone())
     }
 
     pub(super) fn ids(&self) -> Vec<&str> {
@@ -90,31 +117,18 @@ impl LinkTurns {
         }
     }
 
-    /// Sends a report to all open turns.
-    pub(super) fn report_all(&self, report: impl Fn() -> LinkReport) {
-        for open in self.open.values() {
-            // Fails if the driver has already finished.
-            let _ = open.reports.send(report());
-        }
+    /// Returns the keys of the turns that the guest has not ended.
+    pub(super) fn running(&self) -> Vec<TurnKey> {
+        self.open.values().filter(|open| !open.done).map(|open| open.turn.turn).collect()
     }
 
-    /// Examines the output of all turns that the guest has not ended, and reports the results.
-    pub(super) fn report_examined(&self, examine: impl Fn(TurnKey) -> Examination) {
-        for open in self.open.values().filter(|open| !open.done) {
-            let _ = open.reports.send(LinkReport::Examined(examine(open.turn.turn)));
-        }
-    }
-
-    /// Sends a report to a turn.
+    /// Checks that the guest may report something to a turn.
     ///
     /// # Errors
-    /// Returns an error if the turn is not open.
-    pub(super) fn report(&self, turn: TurnRef, report: LinkReport) -> Result<(), ActionError> {
+    /// Returns an error if the turn is not open, or the guest has ended it.
+    pub(super) fn check_running(&self, turn: TurnRef) -> Result<(), ActionError> {
         match self.open.get(&turn.turn) {
-            Some(open) if open.turn == turn && !open.done => {
-                let _ = open.reports.send(report);
-                Ok(())
-            }
+            Some(open) if open.turn == turn && !open.done => Ok(()),
             Some(_) => Err(ActionError::TurnEnded),
             None => Err(ActionError::TurnNotOpen(turn)),
         }
@@ -127,9 +141,6 @@ impl LinkTurns {
 
     /// Adds a question. Returns false if its turn is not open or its key is in use.
     pub(super) fn ask(&mut self, ask: &Ask) -> bool {
-        if !self.open.contains_key(&ask.turn) || self.asks.contains_key(&ask.ask) {
-            return false;
-        }
         let secrets = match &ask.kind {
             AskKind::Questions(questions) => questions
                 .iter()
@@ -138,40 +149,26 @@ impl LinkTurns {
                 .collect(),
             _ => Vec::new(),
         };
-        self.asks.insert(ask.ask, OpenAsk { turn: ask.turn, secrets });
-        true
+        self.add_ask(ask.turn, ask.ask, secrets)
     }
 
-    /// Adds the key of a call that the audience carries out. Returns false if its turn is not open
-    /// or the key is in use.
-    pub(super) fn delegate(&mut self, turn: TurnRef, key: AskKey) -> bool {
-        if !self.open.contains_key(&turn.turn) || self.asks.contains_key(&key) {
-            return false;
+    /// Adds a question, or a call that the audience carries out. Returns false if its turn is not
+    /// open or the key is in use.
+    pub(super) fn add_ask(&mut self, turn: TurnKey, key: AskKey, secrets: Vec<String>) -> bool {
+        let is_free = self.open.contains_key(&turn) && !self.asks.contains_key(&key);
+        if is_free {
+            self.asks.insert(key, OpenAsk { turn, secrets });
         }
-        self.asks.insert(key, OpenAsk { turn: turn.turn, secrets: Vec::new() });
-        true
+        is_free
     }
 
-    /// Closes an answered question. Returns the ids of its parts whose answers are secret, or
-    /// `None` if the question is not open.
-    pub(super) fn close_ask(&mut self, ask: AskKey) -> Option<Vec<String>> {
-        self.asks.remove(&ask).map(|ask| ask.secrets)
+    pub(super) fn open_ask(&self, ask: AskKey) -> Option<&OpenAsk> {
+        self.asks.get(&ask)
     }
 
-    /// Closes a question that was answered before a restart of the gateway, and reports that to its
-    /// turn.
-    pub(super) fn close_ask_as_recorded(&mut self, ask: AskKey, decision: AskDecision) {
-        let asked_in = self.asks.remove(&ask).and_then(|ask| self.open.get(&ask.turn));
-        if let Some(open) = asked_in {
-            let _ = open.reports.send(LinkReport::Answered(ask, decision));
-        }
-    }
-
-    /// Reports to a continued turn that all of its earlier reports have been sent.
-    pub(super) fn caught_up(&self, turn: TurnKey, spent: Duration, elapsed: Duration) {
-        if let Some(open) = self.open.get(&turn) {
-            let _ = open.reports.send(LinkReport::CaughtUp { spent, elapsed });
-        }
+    /// Closes a question. Returns `None` if it is not open.
+    pub(super) fn close_ask(&mut self, ask: AskKey) -> Option<OpenAsk> {
+        self.asks.remove(&ask)
     }
 
     /// Returns the key of the open turn with a correlation id.
@@ -179,18 +176,9 @@ impl LinkTurns {
         self.open.values().find(|open| open.id == id).map(|open| open.turn.turn)
     }
 
-    /// Closes a question that the agent withdrew, and reports that to its turn.
-    pub(super) fn withdraw(&mut self, ask: AskKey) {
-        let asked_in = self.asks.remove(&ask).and_then(|ask| self.open.get(&ask.turn));
-        if let Some(open) = asked_in {
-            let _ = open.reports.send(LinkReport::Withdrawn(ask));
-        }
-    }
-
-    /// Closes all questions as withdrawn.
-    pub(super) fn withdraw_all(&mut self) {
-        let asks: Vec<AskKey> = self.asks.keys().copied().collect();
-        asks.into_iter().for_each(|ask| self.withdraw(ask));
+    /// Returns the keys of the open questions.
+    pub(super) fn asks(&self) -> Vec<AskKey> {
+        self.asks.keys().copied().collect()
     }
 
     pub(super) fn has_asks(&self) -> bool {

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use tokio::time::Instant;
 
 use super::LinkTask;
+use crate::link::processes::Endpoint;
 use crate::link::sessions::LinkSession;
+use aetheel_model::agent::ProcKey;
 use aetheel_model::plain::with_causes;
 use aetheel_recording::comparison::RebuildError;
 use aetheel_recording::{
@@ -88,7 +90,10 @@ impl Checkpoints {
 impl LinkTask {
     /// Records a checkpoint if one is due.
     pub(super) async fn record_due_checkpoint(&mut self) {
-        if !std::mem::take(&mut self.checkpoints.is_due) || !self.is_held() || self.is_one_shot() {
+        if !std::mem::take(&mut self.checkpoints.is_due)
+            || !self.is_held()
+            || self.machine.settings.is_one_shot
+        {
             return;
         }
         if self.checkpoints.is_too_early(self.recording.bytes()) || !self.is_between_turns() {
@@ -106,28 +111,26 @@ impl LinkTask {
                 self.record_checkpoint(state, saved_by);
             }
             Ok(None) => self.checkpoints.is_missed = true,
-            Err(failure) => self.fail(failure),
+            Err(failure) => {
+                self.fail(failure);
+                self.perform_effects().await;
+            }
         }
     }
 
     /// Returns whether the link has no turn, question or unprocessed input.
     pub(super) fn is_between_turns(&self) -> bool {
-        self.inputs.is_empty()
-            && self.turns.is_empty()
-            && !self.turns.has_asks()
-            && self.unsolicited.is_empty()
-            && !self.closing.is_ending()
+        self.inputs.is_empty() && self.machine.is_between_turns()
     }
 
     /// Records a checkpoint with a state that a guest of the present generation continues from.
     pub(super) fn record_checkpoint(&mut self, state: String, saved_by: String) {
-        let (requests, streams) = self.net.open_keys();
-        let (now, present) = (self.recording.now(), Instant::now());
-        let timers = self.timers.iter().map(|(timer, at)| {
-            let left = at.saturating_duration_since(present).as_secs_f64() * 1000.0;
-            CheckpointTimer { timer: *timer, at_ms: (now + left) as i64 }
-        });
-        let sessions = self.turns.sessions.iter().map(|(key, session)| CheckpointSession {
+        let (requests, streams) = self.io.net.open_keys();
+        let now = self.recording.now();
+        let timers = self.machine.timers.iter();
+        let timers =
+            timers.map(|(timer, at)| CheckpointTimer { timer: *timer, at_ms: at.max(now) as i64 });
+        let sessions = self.machine.turns.sessions.iter().map(|(key, session)| CheckpointSession {
             key,
             lane: session.lane.to_string(),
             cwd: session.cwd.clone(),
@@ -141,14 +144,14 @@ impl LinkTask {
                 state,
             },
             inputs: self.checkpoints.inputs,
-            last_turn: self.turns.sessions.last_turn(),
-            last_reply: self.replies.last_key(),
+            last_turn: self.machine.turns.sessions.last_turn(),
+            last_reply: self.machine.replies.last(),
             sessions: sessions.collect(),
-            processes: self.processes.checkpoint(),
+            processes: self.io.processes.checkpoint(),
             requests,
             streams,
             timers: timers.collect(),
-            files: self.files.names(),
+            files: self.io.files.names(),
             sha256: String::new(),
         };
         match self.recording.checkpoint(&checkpoint.sealed()) {
@@ -168,6 +171,7 @@ impl LinkTask {
     pub(super) async fn load_checkpoint(
         &mut self,
         checkpoint: &Checkpoint,
+        endpoints: &BTreeMap<ProcKey, Endpoint>,
     ) -> Result<(), RebuildError> {
         let mut sessions = BTreeMap::new();
         for session in &checkpoint.sessions {
@@ -177,13 +181,19 @@ impl LinkTask {
             let safety = session.safety;
             sessions.insert(session.key, LinkSession { lane, cwd, safety, native });
         }
-        if !checkpoint.files.iter().all(|name| self.files.restore(name)) {
+        if !checkpoint.files.iter().all(|name| self.io.files.restore(name)) {
             return Err(RebuildError::Incomplete("a file of its guest is missing"));
         }
         let guest = self.guest.as_mut().map_err(|failure| failure.clone())?;
         checkpoint.guest.load_into(&mut **guest).await?;
-        self.turns.sessions.restore(sessions, checkpoint.last_turn);
-        self.replies.skip_to(checkpoint.last_reply);
+        self.machine.turns.sessions.restore(sessions, checkpoint.last_turn);
+        self.machine.replies.skip_to(checkpoint.last_reply);
+        for process in checkpoint.processes.iter().filter(|process| process.running) {
+            let listens = endpoints.contains_key(&process.proc);
+            self.machine.processes.restore(process.proc, listens);
+        }
+        let timers = checkpoint.timers.iter().map(|timer| (timer.timer, timer.at_ms as f64));
+        self.machine.timers.extend(timers);
         self.agent_version = self.deps.host.agent_version(self.name());
         self.checkpoints.add_inputs(checkpoint.inputs);
         self.checkpoints.recorded_inputs = checkpoint.inputs;

@@ -24,7 +24,7 @@ pub(super) async fn next_progress(progress: &mut Option<watch::Receiver<u64>>) -
 
 impl LinkTask {
     pub(super) fn is_held(&self) -> bool {
-        self.progress.is_some()
+        self.io.progress.is_some()
     }
 
     /// Waits until the inputs that cause the next effect are written. If the gateway crashes after
@@ -43,8 +43,8 @@ impl LinkTask {
         let lines = self.recording.sent();
         for input in inputs {
             match &input.input {
-                Input::Line(line) => self.processes.recorded(line.proc, 1, lines),
-                Input::Exited(exited) => self.processes.record_end(exited.proc),
+                Input::Line(line) => self.io.processes.recorded(line.proc, 1, lines),
+                Input::Exited(exited) => self.io.processes.record_end(exited.proc),
                 _ => {}
             }
         }
@@ -55,12 +55,12 @@ impl LinkTask {
     /// no turn is open, because a restarted gateway needs the link until the answers of its turns
     /// are saved.
     pub(super) fn ack_recorded(&mut self) {
-        let Some(progress) = &self.progress else { return };
+        let Some(progress) = &self.io.progress else { return };
         let written = *progress.borrow();
-        if self.turns.is_empty() {
-            self.processes.ack_ends(self.recording.sent());
+        if self.machine.turns.is_empty() {
+            self.io.processes.ack_ends(self.recording.sent());
         }
-        self.processes.ack_recorded(written);
+        self.io.processes.ack_recorded(written);
     }
 
     /// Stores with the holder the data that a restarted gateway needs. `starts` is a process that
@@ -69,13 +69,13 @@ impl LinkTask {
         if !self.is_held() {
             return;
         }
-        let mut endpoints = self.processes.endpoints();
+        let mut endpoints = self.io.processes.endpoints();
         endpoints.extend(starts.map(|(proc, endpoint)| (proc, endpoint.clone())));
         let keepsake = Keepsake {
             recording: self.recording.path().to_owned(),
             cwd: self.deps.cwd.clone(),
-            folder: self.files.folder_path().map(ToOwned::to_owned),
-            secrets: self.body_sources.secrets().clone(),
+            folder: self.io.files.folder_path().map(ToOwned::to_owned),
+            secrets: self.io.body_sources.secrets().clone(),
             tool_secret: Some(self.deps.tool_secret.clone()),
             endpoints,
         };
@@ -91,6 +91,6 @@ impl LinkTask {
             self.ack_recorded();
             self.deps.launcher.end(&self.deps.id);
         }
-        self.files.remove();
+        self.io.files.remove();
     }
 }

@@ -11,10 +11,7 @@ use crate::link::action_error::ActionError;
 use crate::link::processes::Endpoint;
 use crate::{Launch, LaunchError, plan};
 use aetheel_model::agent::descriptor::Credential;
-use aetheel_model::agent::{
-    AgentFailure, ArgumentValue, Descriptor, FailureKind, Input, Safety, Spawn, SpawnFailed,
-    Spawned,
-};
+use aetheel_model::agent::{ArgumentValue, Descriptor, Input, Safety, Spawn, SpawnFailed, Spawned};
 use aetheel_model::plain::with_causes;
 use aetheel_recording::EntryKind;
 
@@ -26,39 +23,32 @@ impl LinkTask {
         let proc = spawn.proc;
         match self.start(spawn).await {
             Ok(()) => {
-                self.turns.report_all(|| LinkReport::Active);
                 let agent_version = self.deps.host.agent_version(self.name());
                 self.input(Input::Spawned(Spawned { proc, agent_version }));
             }
-            Err(failure) => {
-                tracing::warn!(reason = failure.message, "agent not started");
-                let not_found = failure.kind == FailureKind::NotFound;
-                let message = failure.message.clone();
+            Err((message, not_found)) => {
+                tracing::warn!(reason = message, "agent not started");
                 self.input(Input::SpawnFailed(SpawnFailed { proc, message, not_found }));
-                self.turns.report_all(|| LinkReport::AgentFailed(failure.clone()));
             }
         }
     }
 
-    async fn start(&mut self, spawn: Spawn) -> Result<(), AgentFailure> {
-        let failure = |kind, message| AgentFailure { kind, message, retry_after_ms: None };
-        let (launch, port) =
-            self.plan(&spawn).map_err(|error| failure(FailureKind::Other, with_causes(&error)))?;
+    /// Starts a process.
+    ///
+    /// # Errors
+    /// Returns the reason, and whether the program was not found.
+    async fn start(&mut self, spawn: Spawn) -> Result<(), (String, bool)> {
+        let (launch, port) = self.plan(&spawn).map_err(|error| (with_causes(&error), false))?;
         let endpoint = port.map(|port| Endpoint { port, auth: spawn.basic_auth });
         self.send_keepsake(endpoint.as_ref().map(|endpoint| (spawn.proc, endpoint)));
         let launched = self.deps.launcher.launch(launch).await;
         if let Err(LaunchError::HolderLost(_)) = launched {
             // The agent never received the prompt, so the turn itself did not fail.
-            self.turns.report_all(|| LinkReport::Orphaned);
+            self.replies.report_all(|| LinkReport::Orphaned);
         }
-        let process = launched.map_err(|error| {
-            let kind = match error {
-                LaunchError::NotFound(_) => FailureKind::NotFound,
-                _ => FailureKind::Other,
-            };
-            failure(kind, with_causes(&error))
-        })?;
-        self.processes.add(spawn.proc, process, endpoint);
+        let process = launched
+            .map_err(|error| (with_causes(&error), matches!(error, LaunchError::NotFound(_))))?;
+        self.io.processes.add(spawn.proc, process, endpoint);
         Ok(())
     }
 
@@ -68,10 +58,6 @@ impl LinkTask {
     /// # Errors
     /// Returns an error if the host does not allow the process, or cannot prepare its start.
     fn plan(&mut self, spawn: &Spawn) -> Result<(Launch, Option<u16>), ActionError> {
-        self.processes.may_start(spawn.proc)?;
-        if self.closing.is_ending() {
-            return Err(ActionError::LinkEnding);
-        }
         let port = match spawn.listens {
             true => Some(free_port().map_err(ActionError::NoPort)?),
             false => None,
@@ -82,27 +68,27 @@ impl LinkTask {
             _ => None,
         });
         for name in named.chain(spawn.basic_auth.iter().map(|auth| &auth.secret)) {
-            secrets.insert(name.clone(), self.body_sources.secret(name)?.to_owned());
+            secrets.insert(name.clone(), self.io.body_sources.secret(name)?.to_owned());
         }
         let host = &self.deps.host;
         let descriptor = self.deps.backend.descriptor();
-        let session = spawn.session.and_then(|session| self.turns.sessions.get(session));
+        let session = spawn.session.and_then(|session| self.machine.turns.sessions.get(session));
         // A process without a session serves all sessions, so it gets the lowest safety level.
         let safety = session.map_or(Safety::Default, |session| session.safety);
         let cwd = session.map_or_else(|| self.deps.cwd.clone(), |session| (&session.cwd).into());
         let known = plan::ValueSources {
-            files: &self.files.paths,
+            files: &self.io.files.paths,
             secrets: &secrets,
             port,
-            tool_server: self.body_sources.tool_server(),
+            tool_server: self.io.body_sources.tool_server(),
             inherited: &descriptor.environment.seen_by_agent(&host.variables),
         };
         let checked = plan::check(spawn, descriptor, safety, known)?;
-        let stdin = self.body_sources.body(&spawn.stdin)?;
+        let stdin = self.io.body_sources.body(&spawn.stdin)?;
         let mut environment = host.environment(descriptor);
         // The reach depends on the operator's variables, not on those of the guest.
         let mut reach = host.reach(descriptor, &environment);
-        let (files, temporary) = self.files.folders()?;
+        let (files, temporary) = self.io.files.folders()?;
         environment.retain(|(name, _)| {
             name != TEMPORARY && !checked.environment.iter().any(|(set, _)| set == name)
         });
@@ -138,10 +124,22 @@ impl LinkTask {
             framing: declared.map(|known| known.framing).unwrap_or_default(),
             line_limit: self.line_limit(),
             // The link limits the output of a long-lived agent for each turn.
-            output_limit: if self.is_one_shot() { host.resources.output } else { u64::MAX },
+            output_limit: if self.machine.settings.is_one_shot {
+                host.resources.output
+            } else {
+                u64::MAX
+            },
             reach,
         };
         Ok((launch, port))
+    }
+}
+
+impl LinkTask {
+    /// Returns the maximum length of a line and of a response body, in bytes.
+    pub(super) fn line_limit(&self) -> usize {
+        let host = self.deps.host.resources.line;
+        self.deps.backend.descriptor().line_limit.map_or(host, |limit| host.min(limit as usize))
     }
 }
 

@@ -1,7 +1,10 @@
 //! The log of a link: the tracing span of its lines, and the log lines of its guest.
 
+use tracing::Span;
+
 use super::LinkTask;
 use crate::link::action_error::ActionError;
+use crate::link::turns::TurnNames;
 use aetheel_model::agent::DiagnosticLevel;
 use aetheel_model::plain::with_causes;
 use aetheel_recording::EntryKind;
@@ -12,6 +15,52 @@ const MAX_REMARKS: u32 = 100;
 /// Maximum number of dropped actions in one turn that are noted in the log and the recording.
 const MAX_DROPPED: u32 = 100;
 
+/// The log of a link, with counters since the last turn began.
+pub(super) struct LinkLog {
+    /// The span of the link's log lines.
+    pub(super) span: Span,
+    /// The number of log lines of the guest.
+    remarks: u32,
+    /// The number of dropped actions.
+    dropped: u32,
+    /// The size of the guest's actions, in bytes.
+    pub(super) action_bytes: u64,
+    /// Calls into the guest since the task last waited for an event.
+    pub(super) calls: u32,
+}
+
+impl Default for LinkLog {
+    fn default() -> Self {
+        Self { span: Span::none(), remarks: 0, dropped: 0, action_bytes: 0, calls: 0 }
+    }
+}
+
+impl LinkLog {
+    /// Resets the counters.
+    pub(super) fn turn_begins(&mut self) {
+        *self = Self { span: std::mem::replace(&mut self.span, Span::none()), ..Self::default() };
+    }
+
+    /// Logs a line of the guest.
+    pub(super) fn diagnostic(&mut self, level: DiagnosticLevel, text: &str) {
+        let text = text.escape_debug().to_string();
+        self.remarks = self.remarks.saturating_add(1);
+        if self.remarks == MAX_REMARKS {
+            tracing::warn!(
+                "the backend logs too many lines; the rest of this turn is logged at debug only"
+            );
+        }
+        match level {
+            _ if self.remarks >= MAX_REMARKS => tracing::debug!("backend says: {text}"),
+            DiagnosticLevel::Debug => tracing::debug!("backend says: {text}"),
+            DiagnosticLevel::Info => tracing::info!("backend says: {text}"),
+            DiagnosticLevel::Warn | DiagnosticLevel::Error => {
+                tracing::warn!("backend says: {text}")
+            }
+        }
+    }
+}
+
 impl LinkTask {
     /// Updates the span of the link. It includes the turn if only one is open. Must be called when
     /// turns or the generation change.
@@ -20,49 +69,33 @@ impl LinkTask {
             (self.deps.id.as_str(), self.name(), self.deps.backend.generation());
         // The span has the highest level so that it is always enabled. It has no parent, because it
         // does not belong to the turn that opened the link.
-        self.span = match self.turns.only() {
-            Some((open, session)) => {
-                let (turn, event, lane) = (&open.id, open.event, &session.lane);
+        self.log.span = match self.machine.turns.only() {
+            Some(TurnNames { id: turn, event, lane }) => {
                 tracing::error_span!(parent: None, "link", turn, event, %lane, backend, %generation, link)
             }
             None => tracing::error_span!(parent: None, "link", backend, %generation, link),
         };
     }
 
-    /// Logs a line of the guest.
-    pub(super) fn diagnostic(&mut self, level: DiagnosticLevel, text: &str) {
-        if self.rebuilding {
-            return;
-        }
-        let text = text.escape_debug().to_string();
-        self.counters.remarks = self.counters.remarks.saturating_add(1);
-        if self.counters.remarks == MAX_REMARKS {
-            tracing::warn!(
-                "the backend logs too many lines; the rest of this turn is logged at debug only"
-            );
-        }
-        match level {
-            _ if self.counters.remarks >= MAX_REMARKS => tracing::debug!("backend says: {text}"),
-            DiagnosticLevel::Debug => tracing::debug!("backend says: {text}"),
-            DiagnosticLevel::Info => tracing::info!("backend says: {text}"),
-            DiagnosticLevel::Warn | DiagnosticLevel::Error => {
-                tracing::warn!("backend says: {text}")
-            }
-        }
-    }
-
     /// Notes an action that has no effect.
     pub(super) fn dropped(&mut self, what: &str, error: &ActionError) {
-        if self.rebuilding || self.counters.dropped > MAX_DROPPED {
+        if self.log.dropped > MAX_DROPPED {
             return;
         }
-        self.counters.dropped += 1;
-        if self.counters.dropped > MAX_DROPPED {
+        self.log.dropped += 1;
+        if self.log.dropped > MAX_DROPPED {
             self.recording
                 .host(EntryKind::Host("further dropped actions are not noted".to_owned()));
             return tracing::debug!("the backend's further dropped actions are not logged");
         }
         let reason = with_causes(error);
+        if what == "ask" {
+            tracing::warn!(
+                reason,
+                hint = "`aetheel backend check` finds such mistakes",
+                "refused a question of the agent: nobody is asked"
+            );
+        }
         tracing::debug!(what, reason, "dropped an action of the backend");
         self.recording.host(EntryKind::Host(dropped_note(what, error)));
     }

@@ -1,15 +1,16 @@
 //! The task of a link, which handles one event at a time.
 //!
-//! This module waits for events. `requests` serves requests, `actions` calls the guest and performs
-//! its actions, `launch` starts its processes, `output` processes the agent's output, `closing` ends
-//! the link, `renewal` moves it to a newer generation, and `log` sets the span of its log lines.
-//! `tools` carries out calls of the host's tools. `held` handles links that outlive the gateway,
-//! `checkpoint` records their state between turns, and `rebuild` restores one.
+//! This module waits for events. `guest` calls the guest and applies its actions, `effects` performs
+//! the effects that the machine returns, `requests` serves requests, `launch` starts processes,
+//! `output` collects the agent's output, `renewal` moves the link to a newer generation, and `log`
+//! writes its log lines. `tools` serves calls of the host's tools. `held` handles links that outlive
+//! the gateway, `checkpoint` records their state between turns, and `rebuild` restores one.
 
-mod actions;
 mod checkpoint;
-mod closing;
+mod effects;
+mod guest;
 mod held;
+mod io;
 mod launch;
 mod log;
 mod output;
@@ -17,39 +18,32 @@ mod rebuild;
 mod renewal;
 mod requests;
 mod tools;
-mod unsolicited;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
-use tracing::{Instrument as _, Span};
+use tracing::Instrument as _;
 
 use self::checkpoint::Checkpoints;
-use self::closing::ClosingState;
 use self::held::next_progress;
+use self::io::LinkIo;
+use self::log::LinkLog;
 use self::rebuild::Rebuilt;
 pub(crate) use self::rebuild::RebuiltTurn;
-use self::unsolicited::UnsolicitedTurns;
-use super::calls::ToolCalls;
-use super::files::{BodySources, LinkFiles};
-use super::net::Net;
-use super::processes::LinkProcesses;
-use super::replies::Replies;
-use super::served::ServedCalls;
-use super::turns::LinkTurns;
+use super::machine::{LinkMachine, MachineSettings};
+use super::senders::ReplySenders;
 use super::{FormerLink, LinkDeps, LinkReport, LinkRequest, LinkState};
-use crate::tool_endpoints::EndpointRequest;
-use aetheel_model::agent::descriptor::LinkSharing;
 use aetheel_model::agent::{Exit, Input, TimedInput};
 use aetheel_model::baseline::Baseline;
 use aetheel_recording::comparison::RebuildError;
-use aetheel_recording::conservation::OutputLedger;
-use aetheel_recording::{Guest, GuestFailure, Recording};
+use aetheel_recording::{EntryKind, Guest, GuestFailure, Recording};
 
 /// Maximum number of inputs in one call into the guest.
 const BATCH: usize = 1024;
+/// Maximum time between two looks at the deadlines of a link for which nothing is due.
+const MAX_SLEEP: Duration = Duration::from_secs(10);
 
 struct LinkTask {
     deps: LinkDeps,
@@ -59,45 +53,13 @@ struct LinkTask {
     guest: Result<Box<dyn Guest>, GuestFailure>,
     /// The inputs for the next call into the guest.
     inputs: Vec<TimedInput>,
-    counters: TurnCounters,
-    unsolicited: UnsolicitedTurns,
-    ledger: OutputLedger,
+    machine: LinkMachine,
+    io: LinkIo,
+    replies: ReplySenders,
     checkpoints: Checkpoints,
-    turns: LinkTurns,
-    replies: Replies,
-    processes: LinkProcesses,
-    net: Net,
-    files: LinkFiles,
-    body_sources: BodySources,
-    calls: ToolCalls,
-    served: ServedCalls,
-    /// Requests that arrive at the MCP server.
-    endpoint: mpsc::UnboundedReceiver<EndpointRequest>,
-    timers: BTreeMap<u32, Instant>,
-    closing: ClosingState,
     /// The agent's version when the last turn began.
     agent_version: Option<String>,
-    /// The span of the link's log lines.
-    span: Span,
-    /// The number of written lines of the recording, if the link outlives the gateway.
-    progress: Option<watch::Receiver<u64>>,
-    /// Whether the link is being rebuilt, so that its current inputs are from before a restart.
-    rebuilding: bool,
-}
-
-/// Counters since the last turn began.
-#[derive(Default)]
-struct TurnCounters {
-    /// The number of log lines of the guest.
-    remarks: u32,
-    /// The number of dropped actions.
-    dropped: u32,
-    /// The size of the guest's actions, in bytes.
-    actions: u64,
-    /// The size of the agent's output, in bytes.
-    output: u64,
-    /// Calls into the guest since the task last waited for an event.
-    calls: u32,
+    log: LinkLog,
 }
 
 /// Runs a link to its end.
@@ -114,8 +76,13 @@ pub(super) async fn run(
     let mut task = LinkTask::new(parts, recording, guest, state);
     // A link is opened for a request, which arrives now.
     if let Some(first) = requests.recv().await {
-        let span = task.span.clone();
-        task.serve(first).instrument(span).await;
+        let span = task.log.span.clone();
+        async {
+            task.serve(first).await;
+            task.perform_effects().await;
+        }
+        .instrument(span)
+        .await;
         task.run_loop(requests).await;
     } else {
         task.finish(&mut requests).await;
@@ -156,35 +123,22 @@ impl LinkTask {
         guest: Result<Box<dyn Guest>, GuestFailure>,
         state: Arc<LinkState>,
     ) -> Self {
-        let held = parts.launcher.holds();
-        let (requests, endpoint) = mpsc::unbounded_channel();
-        parts.tool_endpoints.add(&parts.tool_secret, requests);
         // The agent may print the address that it was given.
         recording.hide([&parts.tool_secret]);
         let mut task = Self {
-            progress: recording.progress().filter(|_| held),
+            machine: LinkMachine::new(MachineSettings::new(
+                parts.backend.descriptor(),
+                &parts.host,
+            )),
+            io: LinkIo::new(&parts, &recording),
             recording,
             state,
             guest,
             inputs: Vec::new(),
-            counters: TurnCounters::default(),
-            unsolicited: UnsolicitedTurns::default(),
-            ledger: OutputLedger::default(),
+            replies: ReplySenders::default(),
             checkpoints: Checkpoints::default(),
-            turns: LinkTurns::default(),
-            replies: Replies::default(),
-            processes: LinkProcesses::default(),
-            net: Net::new(),
-            files: LinkFiles::new(&parts.launcher.scratch_prefix(), held),
-            body_sources: BodySources::new(parts.tool_endpoints.address_of(&parts.tool_secret)),
-            calls: ToolCalls::default(),
-            served: ServedCalls::default(),
-            endpoint,
-            timers: BTreeMap::new(),
-            closing: ClosingState::default(),
             agent_version: None,
-            span: Span::none(),
-            rebuilding: false,
+            log: LinkLog::default(),
             deps: parts,
         };
         task.renew_span();
@@ -195,12 +149,12 @@ impl LinkTask {
     async fn run_loop(mut self, mut requests: mpsc::UnboundedReceiver<LinkRequest>) {
         let mut reachable = true;
         loop {
-            let span = self.span.clone();
+            let span = self.log.span.clone();
             if !self.step(&mut reachable, &mut requests).instrument(span).await {
                 break;
             }
         }
-        let span = self.span.clone();
+        let span = self.log.span.clone();
         self.finish(&mut requests).instrument(span).await;
         // The link counts as ended only after this.
         drop(self);
@@ -222,9 +176,9 @@ impl LinkTask {
             return false;
         }
         let deadline = self.deadline();
-        self.counters.calls = 0;
+        self.log.calls = 0;
         tokio::select! {
-            (proc, event) = self.processes.next_event() => match event {
+            (proc, event) = self.io.processes.next_event() => match event {
                 Some(event) => self.process_event(proc, event),
                 None => self.process_exited(proc, Exit::Unknown, String::new()),
             },
@@ -233,41 +187,52 @@ impl LinkTask {
                 // No handle is left, so the link ends in an orderly way.
                 None => {
                     *reachable = false;
-                    self.retire();
+                    self.machine.retire(self.recording.now());
                 }
             },
-            input = self.net.next() => {
-                self.net_input(input);
-                while self.inputs.len() < BATCH
-                    && let Some(more) = self.net.try_next()
-                {
-                    self.net_input(more);
-                }
-            }
-            Some(request) = self.endpoint.recv() => self.serve_agent(request),
-            read = self.calls.next_read() => self.file_read(read),
-            lines = next_progress(&mut self.progress) => self.processes.ack_recorded(lines),
-            () = sleep_until(deadline) => self.on_deadline(),
+            input = self.io.net.next() => self.net_input(input),
+            Some(request) = self.io.endpoint.recv() => self.serve_agent(request),
+            read = self.io.reads.next() => self.file_read(read),
+            lines = next_progress(&mut self.io.progress) => self.io.processes.ack_recorded(lines),
+            () = sleep_until(deadline) => self.machine.on_deadline(self.recording.now()),
         }
+        self.perform_effects().await;
         true
+    }
+
+    /// Returns when something is due. If nothing is, only other events can wake the link, and waking
+    /// up now and then is harmless.
+    fn deadline(&self) -> Instant {
+        let now = self.recording.now();
+        let left = self.machine.deadline().map(|at| {
+            // Rounded up, so that it is due when the task wakes up.
+            Duration::from_micros(((at - now).max(0.0) * 1000.0).ceil() as u64)
+        });
+        Instant::now() + left.unwrap_or(MAX_SLEEP)
     }
 
     /// Returns whether nothing can happen any more.
     fn is_over(&self) -> bool {
-        if !self.processes.is_empty() || self.guest.is_err() {
-            return self.processes.is_empty();
+        if !self.machine.processes.is_empty() || self.guest.is_err() {
+            return self.machine.processes.is_empty();
         }
-        let wanted = self.turns.any_running() || self.replies.has_queries();
-        let awaited = !self.timers.is_empty()
-            || self.turns.has_asks()
-            || self.net.is_busy()
-            || self.calls.is_reading();
-        !wanted || !awaited || self.closing.is_interrupted()
+        let wanted = self.machine.turns.any_running() || self.machine.replies.has_queries();
+        let awaited = !self.machine.timers.is_empty()
+            || self.machine.turns.has_asks()
+            || self.io.net.is_busy()
+            || !self.io.reads.is_empty();
+        !wanted || !awaited || self.machine.closing.is_interrupted()
     }
 
     fn input(&mut self, input: Input) {
         let at_ms = self.recording.now();
         self.inputs.push(TimedInput { at_ms, input });
+    }
+
+    /// Adds a note of the host to the recording and applies it.
+    fn record(&mut self, entry: EntryKind) {
+        self.machine.apply_entry(self.recording.now(), &entry);
+        self.recording.host(entry);
     }
 
     fn name(&self) -> &str {
@@ -278,26 +243,27 @@ impl LinkTask {
         self.deps.host.agents.baselines().get(self.name(), self.agent_version.as_deref())
     }
 
-    /// Returns whether the agent serves one turn and exits.
-    fn is_one_shot(&self) -> bool {
-        self.deps.backend.descriptor().sharing == LinkSharing::Turn
-    }
-
-    /// Returns the maximum length of a line and of a response body, in bytes.
-    fn line_limit(&self) -> usize {
-        let host = self.deps.host.resources.line;
-        self.deps.backend.descriptor().line_limit.map_or(host, |limit| host.min(limit as usize))
+    /// Updates the state that the handles of the link read.
+    fn publish_state(&self) {
+        if self.machine.closing.is_ending() {
+            self.state.close();
+        }
+        self.state.set_output(self.machine.has_output());
+        self.state.set_turns(self.machine.turns.count());
     }
 
     /// Reports the end to all turns, waits for their drivers to finish, and removes the link's
     /// data.
     async fn finish(&mut self, requests: &mut mpsc::UnboundedReceiver<LinkRequest>) {
-        self.processes.kill();
-        self.state.close();
+        self.machine.kill();
+        self.perform_effects().await;
         let baseline = self.baseline();
-        self.turns.report_examined(|turn| self.ledger.examine(turn, None, baseline.as_ref()));
-        self.turns.report_all(|| LinkReport::Over(self.guest.as_ref().err().cloned()));
-        while !self.turns.is_empty() {
+        for turn in self.machine.turns.running() {
+            let examined = self.machine.ledger.examine(turn, None, baseline.as_ref());
+            self.replies.report(turn, LinkReport::Examined(examined));
+        }
+        self.replies.report_all(|| LinkReport::Over(self.guest.as_ref().err().cloned()));
+        while !self.machine.turns.is_empty() {
             match requests.recv().await {
                 Some(LinkRequest::Begin(begin)) => drop(begin.reports.send(LinkReport::Refused)),
                 Some(LinkRequest::End(turn, ending)) => self.end(turn, ending),

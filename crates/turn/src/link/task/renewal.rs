@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::LinkTask;
+use crate::link::machine::MachineSettings;
 use aetheel_model::plain::with_causes;
 use aetheel_recording::comparison::{RebuildError, replay_tail};
 use aetheel_recording::{Backend, EntryKind, Guest, GuestFailure, RecordingTail};
@@ -12,7 +13,7 @@ impl LinkTask {
     /// turns by the saved state of the present guest. Returns whether the link is on that
     /// generation now.
     pub(super) async fn renew(&mut self, backend: Arc<dyn Backend>) -> bool {
-        if self.closing.is_ending() || self.guest.is_err() || !self.inputs.is_empty() {
+        if self.machine.closing.is_ending() || self.guest.is_err() || !self.inputs.is_empty() {
             return false;
         }
         if self.deps.backend.generation() == backend.generation() {
@@ -25,7 +26,7 @@ impl LinkTask {
             },
             false => None,
         };
-        if self.turns.is_empty() {
+        if self.machine.turns.is_empty() {
             return self.renew_by_state(backend).await;
         }
         if let Some(error) = refusal {
@@ -46,7 +47,7 @@ impl LinkTask {
         self.recording.wait_written().await;
         let path = self.recording.path().to_owned();
         // Between two turns, the guest saves its state, and the recording then contains it.
-        let most = if self.turns.is_empty() { 1 } else { usize::MAX };
+        let most = if self.machine.turns.is_empty() { 1 } else { usize::MAX };
         let read = move || -> Result<Vec<RecordingTail>, RebuildError> {
             let text = std::fs::read_to_string(path).map_err(|_| RebuildError::Unreadable)?;
             let tails = RecordingTail::positions(&text).into_iter().rev().take(most);
@@ -81,7 +82,7 @@ impl LinkTask {
         by_checkpoint: bool,
     ) {
         let (from, to) = (self.deps.backend.generation(), backend.generation());
-        let turns = self.turns.len();
+        let turns = self.machine.turns.len();
         tracing::info!(%from, %to, turns, "link moved to the new version: its actions for the recording are the same");
         let since = if by_checkpoint { " since a checkpoint" } else { "" };
         self.recording.host(EntryKind::Host(format!(
@@ -95,6 +96,7 @@ impl LinkTask {
 
     fn set_backend(&mut self, backend: Arc<dyn Backend>) {
         self.state.renewed(backend.generation());
+        self.machine.settings = MachineSettings::new(backend.descriptor(), &self.deps.host);
         self.deps.backend = backend;
         self.renew_span();
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{ProcessCommand, SurvivingProcess, Survivor};
-use aetheel_model::agent::{ProcKey, Spawn};
+use aetheel_model::agent::{Input, ProcKey, Spawn};
 use aetheel_recording::Checkpoint;
 use aetheel_recording::comparison::RebuildError;
 
@@ -55,22 +55,25 @@ impl RebuiltProcesses {
         self.surviving.iter().any(|living| living.proc == proc && living.commands < commands)
     }
 
-    pub(super) fn started(&mut self, proc: ProcKey) {
-        self.failed(proc);
-        self.running.insert(proc);
+    /// Applies an input about a process.
+    pub(super) fn input_recorded(&mut self, input: &Input) {
+        match input {
+            Input::Spawned(spawned) => {
+                self.take_spawn(spawned.proc);
+                self.running.insert(spawned.proc);
+            }
+            Input::SpawnFailed(failed) => drop(self.take_spawn(failed.proc)),
+            Input::Line(line) => self.add_line(line.proc),
+            Input::Exited(exited) => {
+                self.add_line(exited.proc);
+                self.running.remove(&exited.proc);
+            }
+            _ => {}
+        }
     }
 
-    pub(super) fn failed(&mut self, proc: ProcKey) {
-        self.pending_spawns.retain(|spawn| spawn.proc != proc);
-    }
-
-    pub(super) fn line(&mut self, proc: ProcKey) {
+    fn add_line(&mut self, proc: ProcKey) {
         *self.lines.entry(proc).or_default() += 1;
-    }
-
-    pub(super) fn ended(&mut self, proc: ProcKey) {
-        self.line(proc);
-        self.running.remove(&proc);
     }
 
     /// Counts a command to a process. Returns true if the process did not receive it.

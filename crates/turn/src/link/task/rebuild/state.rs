@@ -1,11 +1,14 @@
 //! The state that is collected while a link is rebuilt.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::processes::RebuiltProcesses;
 use super::recorded::RecordedActions;
 use super::turns::RebuiltTurns;
 use crate::link::FormerLink;
+use crate::link::machine::LinkEffect;
+use crate::tools::CallKey;
+use aetheel_model::agent::{HttpFailed, HttpResponse, Input};
 use aetheel_recording::comparison::RebuildError;
 use aetheel_recording::{Checkpoint, EntryKind};
 
@@ -22,8 +25,8 @@ pub(super) struct RebuildState {
     pub(super) requests: BTreeSet<u32>,
     /// The open streams.
     pub(super) streams: BTreeSet<u32>,
-    /// When each timer expires, in milliseconds of the link's time.
-    pub(super) timers: BTreeMap<u32, f64>,
+    /// Other effects that the recording does not show as performed.
+    pending: Vec<LinkEffect>,
 }
 
 impl RebuildState {
@@ -37,7 +40,7 @@ impl RebuildState {
         })
     }
 
-    /// Adds the processes, requests, streams and timers of a checkpoint.
+    /// Adds the processes, requests and streams of a checkpoint.
     ///
     /// # Errors
     /// [`RebuildError::Incomplete`] if a process did not receive all commands from before the
@@ -46,8 +49,42 @@ impl RebuildState {
         self.processes.start_from(checkpoint)?;
         self.requests.extend(&checkpoint.requests);
         self.streams.extend(&checkpoint.streams);
-        let timers = checkpoint.timers.iter().map(|timer| (timer.timer, timer.at_ms as f64));
-        self.timers.extend(timers);
         Ok(())
+    }
+
+    /// Keeps an effect that is performed unless the recording shows that it was.
+    pub(super) fn add_pending(&mut self, effect: LinkEffect) {
+        self.pending.push(effect);
+    }
+
+    /// Removes and returns pending effects.
+    pub(super) fn take_pending(&mut self, wanted: impl Fn(&LinkEffect) -> bool) -> Vec<LinkEffect> {
+        self.pending.extract_if(.., |effect| wanted(effect)).collect()
+    }
+
+    /// Removes the effects that an input shows as performed.
+    pub(super) fn input_recorded(&mut self, input: &Input) {
+        match input {
+            Input::HttpResponse(HttpResponse { request, .. })
+            | Input::HttpFailed(HttpFailed { request, .. }) => drop(self.requests.remove(request)),
+            Input::StreamClosed(closed) => drop(self.streams.remove(&closed.stream)),
+            Input::ToolResult(result) => self.result_recorded(result.call),
+            _ => {}
+        }
+        let is_performed = |effect: &LinkEffect| match effect {
+            LinkEffect::Input(pending) => pending == input,
+            _ => false,
+        };
+        self.pending.retain(|effect| !is_performed(effect));
+        self.processes.input_recorded(input);
+    }
+
+    /// Removes the effects that the result of a call shows as performed.
+    pub(super) fn result_recorded(&mut self, call: CallKey) {
+        self.pending.retain(|effect| match effect {
+            LinkEffect::ReadFile { call: pending, .. } => *pending != call,
+            LinkEffect::Return { result, .. } => result.call != call,
+            _ => true,
+        });
     }
 }

@@ -1,9 +1,5 @@
 //! Continues a link after the replay: with its processes, its requests and its turns.
 
-use std::time::Duration;
-
-use tokio::time::Instant;
-
 use super::RESTARTED;
 use super::processes::RebuiltProcesses;
 use super::state::RebuildState;
@@ -28,18 +24,18 @@ impl LinkTask {
             let process = process.map_err(|error| RebuildError::Process(error.into()))?;
             if !is_starting && !processes.running.remove(&proc) {
                 // Its end is recorded, so it is kept only as long as the open turns need it.
-                self.processes.add_ended(proc, process, lines);
+                self.io.processes.add_ended(proc, process, lines);
                 continue;
             }
             let endpoint = keepsake.endpoints.get(&proc).cloned();
-            self.processes.take_over(proc, process, endpoint, lines);
+            self.io.processes.take_over(proc, process, endpoint, lines);
             if is_starting {
                 let agent_version = self.deps.host.agent_version(self.name());
                 self.input(Input::Spawned(Spawned { proc, agent_version }));
             }
         }
         for (proc, command) in processes.pending_commands {
-            self.processes.command(proc, command);
+            self.io.processes.command(proc, command);
         }
         // Their exit is unknown, because they were lost together with the process that held them.
         for proc in processes.running {
@@ -49,12 +45,12 @@ impl LinkTask {
             self.write_ahead().await;
             self.spawn(spawn).await;
         }
-        self.processes.set_command_counts(processes.commands);
+        self.io.processes.set_command_counts(processes.commands);
         Ok(())
     }
 
-    /// Fails the open requests and streams, and starts the timers and the turns' time limits.
-    pub(super) fn resume_turns(&mut self, notes: &mut RebuildState, last: f64) {
+    /// Fails the open requests and streams, and continues the times of the turns and of the link.
+    pub(super) async fn resume_turns(&mut self, notes: &mut RebuildState, last: f64) {
         for request in &notes.requests {
             self.input(Input::HttpFailed(HttpFailed {
                 request: *request,
@@ -66,25 +62,20 @@ impl LinkTask {
             let message = Some(RESTARTED.to_owned());
             self.input(Input::StreamClosed(StreamClosed { stream: *stream, message }));
         }
-        let present = self.recording.now();
-        self.timers = notes
-            .timers
-            .iter()
-            .map(|(timer, at)| {
-                let left = Duration::try_from_secs_f64((at - present) / 1000.0);
-                (*timer, Instant::now() + left.unwrap_or_default())
-            })
-            .collect();
-        notes.turns.catch_up(&self.turns, last, present);
+        let now = self.recording.now();
+        notes.turns.catch_up(&self.replies, last, now);
         self.renew_span();
         self.ack_recorded();
         if !notes.turns.is_working() {
             // While the agent is idle or waits for people nothing new is recorded, so confirm again
             // that the gateway is alive.
-            self.processes.repeat_acks();
+            self.io.processes.repeat_acks();
         }
-        if self.turns.is_empty() {
-            self.turn_ended();
+        self.machine.replies.forget_queries();
+        self.machine.resume(now);
+        if self.machine.turns.is_empty() && self.recording.should_rotate() {
+            self.machine.retire(now);
         }
+        self.perform_effects().await;
     }
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use crate::link::LinkReport;
-use crate::link::turns::LinkTurns;
+use crate::link::senders::ReplySenders;
+use crate::link::turns::TurnNames;
 use aetheel_model::agent::{AskKey, StartTurn, TurnKey};
 use aetheel_model::event::Lane;
-use aetheel_recording::comparison::RebuildError;
 use aetheel_recording::{RecordingEntry, open_turns};
 
 /// A turn that began before a restart of the gateway and continues.
@@ -28,22 +28,12 @@ pub(crate) struct RebuiltTurn {
     pub(crate) asks: Vec<(AskKey, u32)>,
 }
 
-/// The names of a turn in the recording.
-pub(super) struct TurnNames {
-    /// The correlation id.
-    pub(super) id: String,
-    pub(super) event: u64,
-    pub(super) lane: Lane,
-}
-
 #[derive(Default)]
 pub(super) struct RebuiltTurns {
     /// The correlation ids of turns whose end is not in the recording.
     unfinished: BTreeSet<String>,
     /// These turns, once they have begun.
     pub(super) open: Vec<RebuiltTurn>,
-    /// The turn that begins with the next `start-turn` command.
-    next: Option<TurnNames>,
     clocks: BTreeMap<TurnKey, RecordedClock>,
 }
 
@@ -51,29 +41,6 @@ impl RebuiltTurns {
     pub(super) fn of(entries: &[RecordingEntry]) -> Self {
         let unfinished = open_turns(entries).map(str::to_owned).collect();
         Self { unfinished, ..Self::default() }
-    }
-
-    /// Notes the names of the turn that begins next.
-    ///
-    /// # Errors
-    /// [`RebuildError::Incomplete`] if the lane is invalid.
-    pub(super) fn name_next(
-        &mut self,
-        id: &str,
-        event: u64,
-        lane: &str,
-    ) -> Result<(), RebuildError> {
-        let lane = lane.parse().map_err(|_| RebuildError::Incomplete("a lane is invalid"))?;
-        self.next = Some(TurnNames { id: id.to_owned(), event, lane });
-        Ok(())
-    }
-
-    /// Returns the names of the turn that begins.
-    ///
-    /// # Errors
-    /// [`RebuildError::Incomplete`] if the recording does not contain them.
-    pub(super) fn take_names(&mut self) -> Result<TurnNames, RebuildError> {
-        self.next.take().ok_or(RebuildError::Incomplete("a turn has no name"))
     }
 
     /// Begins a turn, with the receiver of its reports. Returns whether the turn continues.
@@ -99,23 +66,26 @@ impl RebuiltTurns {
         true
     }
 
-    pub(super) fn ask(&mut self, turn: TurnKey, ask: AskKey, t: f64) {
-        if let Some(clock) = self.clocks.get_mut(&turn) {
-            clock.ask(ask, t);
+    /// Counts the time in which questions are open.
+    pub(super) fn reported(&mut self, turn: TurnKey, report: &LinkReport, t: f64) {
+        let Some(clock) = self.clocks.get_mut(&turn) else { return };
+        match report {
+            LinkReport::Ask(ask) => clock.ask(ask.ask, t),
+            LinkReport::Delegated(call) => clock.ask(call.key, t),
+            LinkReport::Withdrawn(ask) | LinkReport::Answered(ask, _) => clock.answered(*ask, t),
+            _ => {}
         }
-    }
-
-    pub(super) fn answered(&mut self, ask: AskKey, t: f64) {
-        self.clocks.values_mut().for_each(|clock| clock.answered(ask, t));
     }
 
     /// Completes the open turns. `last` is the time of the last entry of the recording, and `now`
     /// the present time of the link.
-    pub(super) fn catch_up(&mut self, turns: &LinkTurns, last: f64, now: f64) {
+    pub(super) fn catch_up(&mut self, replies: &ReplySenders, last: f64, now: f64) {
         for turn in &mut self.open {
-            if let Some(clock) = self.clocks.get(&turn.start.turn) {
+            let key = turn.start.turn;
+            if let Some(clock) = self.clocks.get(&key) {
                 turn.asks = clock.open();
-                turns.caught_up(turn.start.turn, clock.spent(last), clock.elapsed(now));
+                let (spent, elapsed) = (clock.spent(last), clock.elapsed(now));
+                replies.report(key, LinkReport::CaughtUp { spent, elapsed });
             }
         }
     }

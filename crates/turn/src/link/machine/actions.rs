@@ -1,0 +1,125 @@
+//! Applies the actions of the guest.
+
+use super::{LinkEffect, LinkMachine};
+use crate::link::action_error::ActionError;
+use crate::link::calls::HOST_ASK;
+use crate::link::{LinkReport, QueryReply};
+use aetheel_model::agent::{
+    Action, AgentEvent, AgentEventKind, Ask, AskAnswer, AskDecision, HostCommand, Input,
+    SessionReady, Spawn, SpawnFailed, TurnDone, TurnRef,
+};
+use aetheel_model::plain::with_causes;
+
+impl LinkMachine {
+    /// Notes all actions that the guest returned for its last inputs, before each is applied.
+    pub(in crate::link) fn note_actions(&mut self, actions: &[Action]) {
+        self.ledger.actions(actions);
+    }
+
+    /// Applies an action of the guest.
+    pub(in crate::link) fn apply_action(&mut self, now: f64, action: Action) {
+        match action {
+            Action::Spawn(spawn) => self.spawn(spawn),
+            Action::Write(_)
+            | Action::CloseStdin(_)
+            | Action::Stop(_)
+            | Action::PutFile(_)
+            | Action::Http(_)
+            | Action::OpenStream(_)
+            | Action::CloseStream(_) => self.effect(LinkEffect::Perform(action)),
+            Action::SetTimer(timer) => {
+                self.timers.insert(timer.timer, now + f64::from(timer.after_ms));
+            }
+            Action::CancelTimer(timer) => drop(self.timers.remove(&timer)),
+            Action::SessionReady(ready) => self.session_ready(ready),
+            Action::Event(event) => self.event(event),
+            Action::Ask(ask) => self.ask(ask),
+            Action::AskWithdrawn(ask) => {
+                if self.calls.asking(ask).is_none() {
+                    self.withdraw(ask);
+                }
+            }
+            Action::ToolRequest(request) => self.open_call(&request),
+            Action::TurnDone(done) => self.turn_done(now, done),
+            Action::Steered(steered) => {
+                self.effect(LinkEffect::Steered(steered.message, steered.outcome));
+            }
+            Action::QueryAnswer(answer) => {
+                let native = self.replies.end_query(answer.query);
+                let reply = QueryReply { result: answer.answer, native };
+                self.effect(LinkEffect::Answered(answer.query, reply));
+            }
+            Action::TurnBegun(turn) => self.begin_unsolicited(now, turn),
+            Action::Diagnostic(line) => {
+                self.effect(LinkEffect::Diagnostic(line.level, line.text));
+            }
+        }
+    }
+
+    fn spawn(&mut self, spawn: Spawn) {
+        let refusal = match self.processes.start(spawn.proc, spawn.listens) {
+            Ok(()) if self.closing.is_ending() => {
+                self.processes.failed(spawn.proc);
+                ActionError::LinkEnding
+            }
+            Ok(()) => return self.effect(LinkEffect::Perform(Action::Spawn(spawn))),
+            Err(refusal) => refusal,
+        };
+        let (proc, message) = (spawn.proc, with_causes(&refusal));
+        let failed = SpawnFailed { proc, message, not_found: false };
+        self.effect(LinkEffect::Input(Input::SpawnFailed(failed)));
+    }
+
+    fn session_ready(&mut self, ready: SessionReady) {
+        self.turns.sessions.set_native(ready.session, &ready.native_id);
+        match self.turns.of_session(ready.session).map(|open| open.turn.turn) {
+            Some(turn) => self.effect(LinkEffect::Report(turn, LinkReport::Session(ready))),
+            // Some agents continue under another id after a session was compacted.
+            None => {
+                if !self.replies.session_ready(ready) {
+                    self.dropped("session-ready", ActionError::NoOpenTurn);
+                }
+            }
+        }
+    }
+
+    fn event(&mut self, event: AgentEvent) {
+        if let Some(unknown) = event.kind.unrecognised() {
+            self.effect(LinkEffect::Unknown(unknown.clone()));
+        } else if let AgentEventKind::Artifact(_) = event.kind {
+            self.calls.file_reported(event.turn);
+        }
+        let turn = TurnRef { session: event.session, turn: event.turn };
+        self.report(turn, "event", LinkReport::Event(event.kind));
+    }
+
+    fn ask(&mut self, ask: Ask) {
+        let turn = TurnRef { session: ask.session, turn: ask.turn };
+        if ask.ask < HOST_ASK && self.turns.ask(&ask) {
+            return self.report(turn, "ask", LinkReport::Ask(ask));
+        }
+        // The question cannot be asked, and the agent must not wait for it.
+        let reason = match self.turns.contains(turn) {
+            true => ActionError::AskKey(ask.ask),
+            false => ActionError::TurnNotOpen(turn),
+        };
+        self.dropped("ask", reason);
+        let answer = AskAnswer { ask: ask.ask, decision: AskDecision::Dismissed };
+        self.effect(LinkEffect::Input(Input::Command(HostCommand::Answer(answer))));
+    }
+
+    fn turn_done(&mut self, now: f64, done: TurnDone) {
+        let turn = TurnRef { session: done.session, turn: done.turn };
+        if self.turns.check_running(turn).is_ok() {
+            self.effect(LinkEffect::Done(done));
+        } else {
+            // A turn that the agent began by itself, or an error.
+            self.report(turn, "turn-done", LinkReport::Done(done));
+        }
+        self.turns.set_done(turn);
+        self.end_calls(turn.turn);
+        if self.settings.is_one_shot && !self.turns.any_running() {
+            self.closing.await_exit(now);
+        }
+    }
+}

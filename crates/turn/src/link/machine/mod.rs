@@ -1,0 +1,367 @@
+//! The state of a link as a function of its recording. Pure: no I/O and no clock.
+//!
+//! The machine gets every entry of the recording in order: inputs of the guest, actions of the guest
+//! and notes of the host. For each it changes its state and returns [`LinkEffect`]s. While the link
+//! runs, `task` adds the entries and performs the effects. After a restart of the gateway, the
+//! recording is passed to a new machine: effects that the recording shows as performed are dropped,
+//! and the others are performed (`task::rebuild`). So an entry is interpreted in one place.
+//!
+//! `actions` applies the actions of the guest, `calls` the calls of host tools and `closing` the end
+//! of turns and of the link. Times are in milliseconds since the link was opened.
+
+mod actions;
+mod calls;
+mod closing;
+mod processes;
+mod unsolicited;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub(super) use self::calls::artifact_size;
+use self::closing::ClosingState;
+use self::processes::ProcessTable;
+use self::unsolicited::UnsolicitedTurns;
+use super::action_error::ActionError;
+use super::calls::ToolCalls;
+use super::replies::ReplyKeys;
+use super::served::ServedCalls;
+use super::sessions::LinkSession;
+use super::turns::{LinkTurns, OpenTurn, TurnNames};
+use super::{LinkReport, QueryReply};
+use crate::tools::{CallKey, PostFile};
+use aetheel_model::agent::descriptor::{LinkSharing, StderrNoise};
+use aetheel_model::agent::{
+    Action, AgentFailure, Descriptor, DiagnosticLevel, Exit, FailureKind, HostCommand, Input,
+    StartTurn, SteerOutcome, TimedInput, ToolResult, TurnDone, TurnKey, TurnRef, Unrecognised,
+    Usage,
+};
+use aetheel_model::event::Lane;
+use aetheel_recording::conservation::OutputLedger;
+use aetheel_recording::{EntryKind, reason};
+
+/// The signals by which somebody asks a process to end: HUP, INT and TERM.
+const ENDING_SIGNALS: [u32; 3] = [1, 2, 15];
+
+/// A consequence of an entry of the recording.
+#[derive(Debug)]
+pub(super) enum LinkEffect {
+    /// Report to the driver of a turn.
+    Report(TurnKey, LinkReport),
+    /// Pass an input to the guest.
+    Input(Input),
+    /// Add a note to the recording.
+    Note(String),
+    /// Perform an action on processes, files or the network.
+    Perform(Action),
+    /// Read the file of a call from the working directory of its session.
+    ReadFile {
+        call: CallKey,
+        file: PostFile,
+        cwd: PathBuf,
+    },
+    /// Return the result of a call.
+    Return {
+        result: ToolResult,
+        is_refusal: bool,
+    },
+    /// Examine the output of a turn that the guest ended, and report that to its driver.
+    Done(TurnDone),
+    /// Send the outcome of a message to a running turn to its author.
+    Steered(u32, SteerOutcome),
+    /// Send the answer to a query.
+    Answered(u32, QueryReply),
+    /// Deliver the answer of a turn that the agent began by itself.
+    Unsolicited {
+        lane: Lane,
+        text: String,
+        usage: Option<Usage>,
+    },
+    /// Log that the agent begins more than this number of turns by itself.
+    TooManyUnsolicited(u32),
+    /// Note an action that has no effect.
+    Dropped(&'static str, ActionError),
+    Diagnostic(DiagnosticLevel, String),
+    Unknown(Unrecognised),
+    /// Ask all processes to end, and kill them after this time.
+    Terminate(Duration),
+    /// Kill all processes.
+    Kill,
+}
+
+/// The settings of a link that its machine needs.
+pub(super) struct MachineSettings {
+    /// Whether the agent serves one turn and exits.
+    pub(super) is_one_shot: bool,
+    stderr_noise: StderrNoise,
+    /// Maximum size of the agent's output in a turn, in bytes.
+    output_limit: u64,
+    /// Time after which a link without turns ends.
+    idle: Duration,
+    /// Time between the request to end and the kill of an agent.
+    stop_grace: Duration,
+}
+
+impl MachineSettings {
+    pub(super) fn new(descriptor: &Descriptor, host: &crate::Host) -> Self {
+        Self {
+            is_one_shot: descriptor.sharing == LinkSharing::Turn,
+            stderr_noise: descriptor.stderr_noise.clone(),
+            output_limit: host.resources.output,
+            idle: host.limits.link_idle,
+            stop_grace: host.limits.stop_grace,
+        }
+    }
+}
+
+/// The output of the agent since the last turn began.
+#[derive(Default)]
+struct AgentOutput {
+    bytes: u64,
+    /// Whether the agent has written anything since the link last had no turn.
+    any: bool,
+}
+
+pub(super) struct LinkMachine {
+    pub(super) settings: MachineSettings,
+    pub(super) turns: LinkTurns,
+    pub(super) calls: ToolCalls,
+    pub(super) served: ServedCalls,
+    pub(super) replies: ReplyKeys,
+    pub(super) processes: ProcessTable,
+    pub(super) closing: ClosingState,
+    /// When each timer of the guest expires.
+    pub(super) timers: BTreeMap<u32, f64>,
+    pub(super) ledger: OutputLedger,
+    unsolicited: UnsolicitedTurns,
+    output: AgentOutput,
+    effects: VecDeque<LinkEffect>,
+}
+
+impl LinkMachine {
+    pub(super) fn new(settings: MachineSettings) -> Self {
+        Self {
+            settings,
+            turns: LinkTurns::default(),
+            calls: ToolCalls::default(),
+            served: ServedCalls::default(),
+            replies: ReplyKeys::default(),
+            processes: ProcessTable::default(),
+            closing: ClosingState::default(),
+            timers: BTreeMap::new(),
+            ledger: OutputLedger::default(),
+            unsolicited: UnsolicitedTurns::default(),
+            output: AgentOutput::default(),
+            effects: VecDeque::new(),
+        }
+    }
+
+    /// Returns the next effect of the entries so far.
+    pub(super) fn next_effect(&mut self) -> Option<LinkEffect> {
+        self.effects.pop_front()
+    }
+
+    fn effect(&mut self, effect: LinkEffect) {
+        self.effects.push_back(effect);
+    }
+
+    pub(super) fn dropped(&mut self, what: &'static str, error: ActionError) {
+        self.effect(LinkEffect::Dropped(what, error));
+    }
+
+    /// Returns whether the agent has written anything since the link last had no turn.
+    pub(super) fn has_output(&self) -> bool {
+        self.output.any
+    }
+
+    /// Returns whether the link has no turn and no question.
+    pub(super) fn is_between_turns(&self) -> bool {
+        self.turns.is_empty()
+            && !self.turns.has_asks()
+            && self.unsolicited.is_empty()
+            && !self.closing.is_ending()
+    }
+
+    /// Notes the inputs of one call into the guest, after each was applied.
+    pub(super) fn note_inputs(&mut self, inputs: &[TimedInput]) {
+        self.ledger.inputs(inputs.iter().map(|timed| &timed.input));
+    }
+
+    /// Applies an input of the guest.
+    pub(super) fn apply_input(&mut self, now: f64, input: &Input) {
+        match input {
+            Input::Command(command) => self.apply_command(now, command),
+            Input::Spawned(spawned) => {
+                self.processes.started(spawned.proc);
+                self.report_all(|| LinkReport::Active);
+            }
+            Input::SpawnFailed(failed) => {
+                self.processes.failed(failed.proc);
+                let kind = match failed.not_found {
+                    true => FailureKind::NotFound,
+                    false => FailureKind::Other,
+                };
+                self.report_failure(kind, &failed.message);
+            }
+            Input::Line(line) => self.count_output(line.text.len() as u64 + 1),
+            Input::Exited(exited) => {
+                self.processes.ended(exited.proc);
+                self.report_exit(exited.how, &exited.stderr_tail);
+            }
+            Input::HttpResponse(response) => self.count_output(response.body.len() as u64),
+            Input::StreamEvent(event) => self.count_output(event.data.len() as u64),
+            Input::HttpFailed(_) | Input::StreamClosed(_) | Input::StreamOpened(_) => {}
+            Input::Timer(timer) => drop(self.timers.remove(timer)),
+            Input::ToolResult(result) => self.close_call(result),
+        }
+    }
+
+    fn apply_command(&mut self, now: f64, command: &HostCommand) {
+        match command {
+            HostCommand::StartTurn(start) => self.begin_turn(start),
+            HostCommand::Interrupt(_) => {
+                if self.settings.is_one_shot {
+                    self.closing.interrupt();
+                }
+            }
+            HostCommand::Answer(answer) => drop(self.turns.close_ask(answer.ask)),
+            HostCommand::Steer(steer) => self.replies.skip_to(steer.message),
+            HostCommand::Query(query) => {
+                self.replies.begin_query(query.query, query.session);
+                self.closing.restart_idle(now, self.settings.idle);
+            }
+            HostCommand::CloseSession(session) => {
+                self.turns.sessions.close(*session);
+                self.calls.session_closes(*session);
+            }
+            HostCommand::Shutdown => self.closing.leave(now),
+        }
+    }
+
+    /// Sets the names of the turn that begins with the next `start-turn` command.
+    pub(super) fn name_next_turn(&mut self, names: TurnNames) {
+        self.turns.next = Some(names);
+    }
+
+    /// Begins the turn of a `start-turn` command. Does nothing if the turn has no names.
+    fn begin_turn(&mut self, start: &StartTurn) {
+        let Some(names) = self.turns.next.take() else { return };
+        if self.turns.is_empty() {
+            self.ledger.clear();
+            self.output.any = false;
+        }
+        let turn = TurnRef { session: start.session, turn: start.turn };
+        self.calls.turn_begins(turn, &start.tools);
+        let session = LinkSession::of(names.lane, start);
+        let open = OpenTurn { turn, id: names.id, event: names.event, done: false };
+        self.turns.begin(open, session);
+        self.output.bytes = 0;
+        self.processes.turn_begins();
+        self.closing.turn_begins();
+    }
+
+    fn count_output(&mut self, bytes: u64) {
+        let was_within = self.output.bytes <= self.settings.output_limit;
+        self.output.bytes = self.output.bytes.saturating_add(bytes);
+        self.output.any |= bytes > 0;
+        if was_within && self.output.bytes > self.settings.output_limit {
+            self.report_all(|| LinkReport::OutputLimit);
+        }
+        // If several turns are open, only a turn's own events show that it makes progress.
+        // One report about several lines in a row is enough.
+        let is_repeated =
+            matches!(self.effects.back(), Some(LinkEffect::Report(_, LinkReport::Active)));
+        if bytes > 0 && self.turns.len() == 1 && !is_repeated {
+            self.report_all(|| LinkReport::Active);
+        }
+    }
+
+    /// Reports to all open turns.
+    pub(super) fn report_all(&mut self, report: impl Fn() -> LinkReport) {
+        for turn in self.turns.keys() {
+            self.effect(LinkEffect::Report(turn, report()));
+        }
+    }
+
+    /// Reports to a turn, or applies the report to a turn that the agent began by itself.
+    fn report(&mut self, turn: TurnRef, what: &'static str, report: LinkReport) {
+        if self.unsolicited.contains(turn) {
+            self.report_to_unsolicited(turn, report);
+        } else if let Err(error) = self.turns.check_running(turn) {
+            self.dropped(what, error);
+        } else {
+            self.effect(LinkEffect::Report(turn.turn, report));
+        }
+    }
+
+    fn report_failure(&mut self, kind: FailureKind, message: &str) {
+        let failure = AgentFailure { kind, message: message.to_owned(), retry_after_ms: None };
+        self.report_all(|| LinkReport::AgentFailed(failure.clone()));
+    }
+
+    /// Reports the end of a process to all turns.
+    fn report_exit(&mut self, how: Exit, stderr_tail: &str) {
+        let message = exit_message(stderr_tail, how, &self.settings.stderr_noise);
+        self.report_failure(FailureKind::Crashed, &message);
+        self.report_all(|| LinkReport::Stderr(stderr_tail.to_owned()));
+        match how {
+            // Something else had asked the agent to end when the prompt arrived. It never read the
+            // prompt, because an agent that begins to work prints something.
+            how if is_asked_for(how)
+                && !self.settings.is_one_shot
+                && !self.closing.is_ending()
+                && !self.processes.any_started()
+                && !self.output.any =>
+            {
+                self.report_all(|| LinkReport::Orphaned);
+            }
+            Exit::Code(0) => self.report_all(|| LinkReport::ExitedWell),
+            Exit::Unknown => self.report_all(|| LinkReport::Orphaned),
+            _ => {}
+        }
+    }
+
+    /// Applies a note of the host.
+    pub(super) fn apply_entry(&mut self, now: f64, entry: &EntryKind) {
+        match entry {
+            EntryKind::Ending { turn, .. } => self.end_turn(now, turn),
+            EntryKind::Called(request) => {
+                self.served.add(request);
+                self.open_call(request);
+            }
+            EntryKind::Returned(result) => {
+                self.close_call(result);
+                self.served.end(result);
+            }
+            EntryKind::Attached { call, artifact, .. } => self.attach(*call, artifact.clone()),
+            _ => {}
+        }
+    }
+}
+
+/// Returns whether a process ended as it does when it is asked to. Many agents report the signal as
+/// exit code 128 plus its number.
+fn is_asked_for(how: Exit) -> bool {
+    match how {
+        Exit::Code(0) => true,
+        Exit::Code(code) => code > 128 && ENDING_SIGNALS.contains(&(code - 128)),
+        Exit::Signal(signal) => ENDING_SIGNALS.contains(&signal),
+        Exit::Unknown => false,
+    }
+}
+
+/// Returns the failure message of an agent that exited without ending its turn.
+fn exit_message(stderr: &str, how: Exit, noise: &StderrNoise) -> String {
+    let tail = reason::reason(stderr, noise);
+    let how = match how {
+        Exit::Code(code) => format!("exit code {code}"),
+        Exit::Signal(signal) => format!("signal {signal}"),
+        Exit::Unknown => "unknown exit".to_owned(),
+    };
+    if tail.is_empty() {
+        format!("the agent ended without a result ({how})")
+    } else {
+        format!("{tail} ({how})")
+    }
+}

@@ -1,0 +1,158 @@
+//! Performs the effects that the machine returns.
+
+use std::time::Duration;
+
+use super::LinkTask;
+use crate::ProcessCommand;
+use crate::link::action_error::ActionError;
+use crate::link::machine::LinkEffect;
+use crate::link::{LinkReport, UnknownOutput, UnsolicitedTurn};
+use aetheel_model::agent::{
+    Action, AgentEventKind, AgentNotice, DiagnosticLevel, Input, ProcKey, Signal, StopProcess,
+    TurnDone, TurnOutcome, TurnRef, Unrecognised,
+};
+use aetheel_recording::EntryKind;
+
+/// Maximum grace period that a guest may request, in milliseconds.
+const GRACE_MS_LIMIT: u32 = 10_000;
+/// The notice that an agent has no tools of the host, although its turn offered them.
+const MISSING_TOOLS: &str = "The agent did not load the tools of Aetheel (files, questions, reminders and others), so it cannot use them in this conversation. `/new` begins another one.";
+
+impl LinkTask {
+    /// Performs the effects of the entries so far.
+    pub(super) async fn perform_effects(&mut self) {
+        while let Some(effect) = self.machine.next_effect() {
+            self.perform(effect).await;
+        }
+        self.replies.clients.retain(&self.machine.served);
+        self.publish_state();
+    }
+
+    pub(super) async fn perform(&mut self, effect: LinkEffect) {
+        match effect {
+            LinkEffect::Report(turn, report) => self.replies.report(turn, report),
+            LinkEffect::Input(input) => {
+                if let Input::SpawnFailed(failed) = &input {
+                    tracing::warn!(reason = failed.message, "agent not started");
+                }
+                self.input(input);
+            }
+            LinkEffect::Note(note) => self.recording.host(EntryKind::Host(note)),
+            LinkEffect::Perform(action) => self.perform_action(action).await,
+            LinkEffect::ReadFile { call, file, cwd } => self.io.reads.begin(call, file, cwd),
+            LinkEffect::Return { result, is_refusal } => self.return_result(result, is_refusal),
+            LinkEffect::Done(done) => self.report_done(done, true),
+            LinkEffect::Steered(message, outcome) => self.replies.steered(message, outcome),
+            LinkEffect::Answered(query, reply) => self.replies.answered(query, reply),
+            LinkEffect::Unsolicited { lane, text, usage } => {
+                tracing::info!(%lane, "the agent began a turn by itself and answered");
+                let backend = self.deps.backend.descriptor().label().to_owned();
+                // Fails while the gateway shuts down.
+                let _ = self.deps.unsolicited.send(UnsolicitedTurn { lane, backend, text, usage });
+            }
+            LinkEffect::TooManyUnsolicited(most) => tracing::warn!(
+                most,
+                "the agent begins too many turns by itself; more of them are dropped for a minute"
+            ),
+            LinkEffect::Dropped(what, error) => self.dropped(what, &error),
+            LinkEffect::Diagnostic(level, text) => self.log.diagnostic(level, &text),
+            LinkEffect::Unknown(unknown) => self.report_unknown(&unknown),
+            LinkEffect::Terminate(grace) => {
+                self.state.close();
+                let stop = ProcessCommand::Stop { signal: Signal::Terminate, grace };
+                self.io.processes.command_all(&stop);
+            }
+            LinkEffect::Kill => {
+                self.state.close();
+                self.io.processes.kill();
+            }
+        }
+    }
+
+    async fn perform_action(&mut self, action: Action) {
+        if acts_outside(&action) {
+            self.write_ahead().await;
+        }
+        match action {
+            Action::Spawn(spawn) => self.spawn(spawn).await,
+            Action::Write(write) => match self.io.body_sources.body(&write.body) {
+                Ok(bytes) => self.command(write.proc, ProcessCommand::Write(bytes)),
+                Err(error) => self.dropped("write", &error),
+            },
+            Action::CloseStdin(proc) => self.command(proc, ProcessCommand::CloseStdin),
+            Action::Stop(wanted) => self.command(wanted.proc, stop(&wanted)),
+            Action::PutFile(file) => {
+                if let Err(error) = self.io.files.put(&file, &mut self.io.body_sources) {
+                    self.dropped("put-file", &error);
+                }
+            }
+            other => {
+                let limit = self.line_limit();
+                if let Some(input) = self.io.use_net(other, limit) {
+                    self.input(input);
+                }
+            }
+        }
+    }
+
+    fn command(&mut self, proc: ProcKey, command: ProcessCommand) {
+        if !self.io.processes.command(proc, command) {
+            self.dropped("process command", &ActionError::NotRunning);
+        }
+    }
+
+    /// Examines the output of a turn that the guest ended, and reports its end. `is_live` is whether
+    /// the turn ends now, and not before a restart of the gateway.
+    pub(super) fn report_done(&mut self, done: TurnDone, is_live: bool) {
+        let turn = TurnRef { session: done.session, turn: done.turn };
+        let baseline = self.baseline();
+        let examined = self.machine.ledger.examine(turn.turn, Some(&done), baseline.as_ref());
+        self.replies.report(turn.turn, LinkReport::Examined(examined));
+        if is_live && done.outcome == TurnOutcome::Completed {
+            self.show_missing_tools(turn);
+        }
+        self.replies.report(turn.turn, LinkReport::Done(done));
+    }
+
+    /// Shows people once if the agent of a session has the address of the MCP server, but never
+    /// asked it for its tools.
+    fn show_missing_tools(&mut self, turn: TurnRef) {
+        let is_addressed = self.io.body_sources.is_addressed(turn.session);
+        if is_addressed && self.machine.calls.listed(turn.session) {
+            tracing::warn!("the agent has not asked the tool server for its tools");
+            let (level, text) = (DiagnosticLevel::Warn, MISSING_TOOLS.to_owned());
+            let notice = AgentEventKind::Notice(AgentNotice { level, key: None, text });
+            self.replies.report(turn.turn, LinkReport::Event(notice));
+        }
+    }
+
+    /// Reports output that the backend does not know.
+    fn report_unknown(&self, unknown: &Unrecognised) {
+        (self.deps.on_unknown)(&UnknownOutput {
+            backend: self.name(),
+            generation: self.deps.backend.generation(),
+            agent_version: self.agent_version.as_deref(),
+            link: &self.deps.id,
+            unknown,
+        });
+    }
+}
+
+/// Returns whether an action has an effect outside the gateway that must not happen twice.
+fn acts_outside(action: &Action) -> bool {
+    matches!(
+        action,
+        Action::Spawn(_)
+            | Action::Write(_)
+            | Action::CloseStdin(_)
+            | Action::Stop(_)
+            | Action::Http(_)
+            | Action::OpenStream(_)
+    )
+}
+
+/// Returns the command for a guest's request to stop a process.
+pub(super) fn stop(wanted: &StopProcess) -> ProcessCommand {
+    let grace = Duration::from_millis(wanted.grace_ms.min(GRACE_MS_LIMIT).into());
+    ProcessCommand::Stop { signal: wanted.signal, grace }
+}
