@@ -241,6 +241,13 @@ pub(super) struct LinkDeps {
     pub(super) tool_secret: String,
 }
 
+impl LinkDeps {
+    /// Returns the installed version of the agent, if it is known.
+    fn agent_version(&self) -> Option<String> {
+        self.host.agent_version(&self.backend.descriptor().name)
+    }
+}
+
 /// A link that was rebuilt after a restart of the gateway.
 pub(super) struct ResumedLink<Life> {
     pub(super) link: Link,

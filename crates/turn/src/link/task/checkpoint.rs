@@ -3,16 +3,10 @@
 //! A checkpoint is recorded when no turn is open, and the drivers of all turns have finished. So it
 //! delays no answer. A guest that cannot save its state then is asked again after its next inputs.
 
-use std::collections::BTreeMap;
-
 use tokio::time::Instant;
 
 use super::LinkTask;
-use crate::link::processes::Endpoint;
-use crate::link::sessions::LinkSession;
-use aetheel_model::agent::ProcKey;
 use aetheel_model::plain::with_causes;
-use aetheel_recording::comparison::RebuildError;
 use aetheel_recording::{
     Checkpoint, CheckpointRefusal, CheckpointSession, CheckpointTimer, SavedGuest,
 };
@@ -43,6 +37,13 @@ pub(super) struct Checkpoints {
 }
 
 impl Checkpoints {
+    /// Continues after a restart of the gateway, with the numbers of inputs before the last
+    /// checkpoint and after it.
+    pub(super) fn resume(&mut self, recorded: u64, more: u64) {
+        self.recorded_inputs = recorded;
+        self.inputs = recorded + more;
+    }
+
     /// Counts inputs of the guest.
     pub(super) fn add_inputs(&mut self, count: u64) {
         self.inputs += count;
@@ -162,42 +163,6 @@ impl LinkTask {
             }
             Err(refusal) => self.checkpoints.refused(&refusal),
         }
-    }
-
-    /// Restores the guest and the link from a checkpoint.
-    ///
-    /// # Errors
-    /// [`RebuildError`] if the guest refuses the state, or something of the link is missing.
-    pub(super) async fn load_checkpoint(
-        &mut self,
-        checkpoint: &Checkpoint,
-        endpoints: &BTreeMap<ProcKey, Endpoint>,
-    ) -> Result<(), RebuildError> {
-        let mut sessions = BTreeMap::new();
-        for session in &checkpoint.sessions {
-            let lane = session.lane.parse();
-            let lane = lane.map_err(|_| RebuildError::Incomplete("a lane is invalid"))?;
-            let (cwd, native) = (session.cwd.clone(), session.native.clone());
-            let safety = session.safety;
-            sessions.insert(session.key, LinkSession { lane, cwd, safety, native });
-        }
-        if !checkpoint.files.iter().all(|name| self.io.files.restore(name)) {
-            return Err(RebuildError::Incomplete("a file of its guest is missing"));
-        }
-        let guest = self.guest.as_mut().map_err(|failure| failure.clone())?;
-        checkpoint.guest.load_into(&mut **guest).await?;
-        self.machine.turns.sessions.restore(sessions, checkpoint.last_turn);
-        self.machine.replies.skip_to(checkpoint.last_reply);
-        for process in checkpoint.processes.iter().filter(|process| process.running) {
-            let listens = endpoints.contains_key(&process.proc);
-            self.machine.processes.restore(process.proc, listens);
-        }
-        let timers = checkpoint.timers.iter().map(|timer| (timer.timer, timer.at_ms as f64));
-        self.machine.timers.extend(timers);
-        self.agent_version = self.deps.host.agent_version(self.name());
-        self.checkpoints.add_inputs(checkpoint.inputs);
-        self.checkpoints.recorded_inputs = checkpoint.inputs;
-        Ok(())
     }
 }
 

@@ -41,7 +41,7 @@ impl LinkTask {
             LinkEffect::Perform(action) => self.perform_action(action).await,
             LinkEffect::ReadFile { call, file, cwd } => self.io.reads.begin(call, file, cwd),
             LinkEffect::Return { result, is_refusal } => self.return_result(result, is_refusal),
-            LinkEffect::Done(done) => self.report_done(done, true),
+            LinkEffect::Done(done) => self.report_done(done),
             LinkEffect::Steered(message, outcome) => self.replies.steered(message, outcome),
             LinkEffect::Answered(query, reply) => self.replies.answered(query, reply),
             LinkEffect::Unsolicited { lane, text, usage } => {
@@ -101,14 +101,13 @@ impl LinkTask {
         }
     }
 
-    /// Examines the output of a turn that the guest ended, and reports its end. `is_live` is whether
-    /// the turn ends now, and not before a restart of the gateway.
-    pub(super) fn report_done(&mut self, done: TurnDone, is_live: bool) {
+    /// Examines the output of a turn that the guest ended, and reports its end.
+    fn report_done(&mut self, done: TurnDone) {
         let turn = TurnRef { session: done.session, turn: done.turn };
         let baseline = self.baseline();
         let examined = self.machine.ledger.examine(turn.turn, Some(&done), baseline.as_ref());
         self.replies.report(turn.turn, LinkReport::Examined(examined));
-        if is_live && done.outcome == TurnOutcome::Completed {
+        if done.outcome == TurnOutcome::Completed {
             self.show_missing_tools(turn);
         }
         self.replies.report(turn.turn, LinkReport::Done(done));

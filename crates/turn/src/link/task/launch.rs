@@ -23,7 +23,7 @@ impl LinkTask {
         let proc = spawn.proc;
         match self.start(spawn).await {
             Ok(()) => {
-                let agent_version = self.deps.host.agent_version(self.name());
+                let agent_version = self.deps.agent_version();
                 self.input(Input::Spawned(Spawned { proc, agent_version }));
             }
             Err((message, not_found)) => {

@@ -30,8 +30,8 @@ use self::checkpoint::Checkpoints;
 use self::held::next_progress;
 use self::io::LinkIo;
 use self::log::LinkLog;
-use self::rebuild::Rebuilt;
 pub(crate) use self::rebuild::RebuiltTurn;
+use self::rebuild::{Rebuilt, Replay};
 use super::machine::{LinkMachine, MachineSettings};
 use super::senders::ReplySenders;
 use super::{FormerLink, LinkDeps, LinkReport, LinkRequest, LinkState};
@@ -64,16 +64,16 @@ struct LinkTask {
 
 /// Runs a link to its end.
 pub(super) async fn run(
-    mut parts: LinkDeps,
+    mut deps: LinkDeps,
     recording: Recording,
     mut requests: mpsc::UnboundedReceiver<LinkRequest>,
     state: Arc<LinkState>,
 ) {
-    if let Some(bound) = parts.launcher.bind().await {
-        parts.launcher = bound;
+    if let Some(bound) = deps.launcher.bind().await {
+        deps.launcher = bound;
     }
-    let guest = parts.backend.open().await;
-    let mut task = LinkTask::new(parts, recording, guest, state);
+    let guest = deps.backend.open().await;
+    let mut task = LinkTask::new(LinkParts::new(deps, recording), guest, state);
     // A link is opened for a request, which arrives now.
     if let Some(first) = requests.recv().await {
         let span = task.log.span.clone();
@@ -99,47 +99,75 @@ pub(crate) struct FailedRebuild {
 /// Rebuilds a link that outlived the gateway from a part of its recording. Returns its turns and
 /// sessions, and the future that drives it.
 pub(super) async fn resume(
-    mut parts: LinkDeps,
+    mut deps: LinkDeps,
     recording: Recording,
     former: FormerLink<'_>,
     requests: mpsc::UnboundedReceiver<LinkRequest>,
     state: Arc<LinkState>,
 ) -> Result<(Rebuilt, impl Future<Output = ()> + Send + 'static + use<>), Box<FailedRebuild>> {
-    if let Some(bound) = parts.launcher.bind().await {
-        parts.launcher = bound;
+    if let Some(bound) = deps.launcher.bind().await {
+        deps.launcher = bound;
     }
-    let guest = parts.backend.open().await;
-    let mut task = LinkTask::new(parts, recording, guest, state);
-    match task.rebuild(former).await {
+    let failed = |error, recording| Box::new(FailedRebuild { error, recording });
+    let guest = match deps.backend.open().await {
+        Ok(guest) => guest,
+        Err(failure) => return Err(failed(failure.into(), recording)),
+    };
+    let mut replay = Replay::new(LinkParts::new(deps, recording), guest);
+    let replayed = match replay.run(&former).await {
+        Ok(replayed) => replayed,
+        Err(error) => return Err(failed(error, replay.into_parts().0.recording)),
+    };
+    let (parts, guest) = replay.into_parts();
+    let mut task = LinkTask::new(parts, Ok(guest), state);
+    match task.take_over(replayed, &former).await {
         Ok(rebuilt) => Ok((rebuilt, task.run_loop(requests))),
-        Err(error) => Err(Box::new(FailedRebuild { error, recording: task.recording })),
+        Err(error) => Err(failed(error, task.recording)),
+    }
+}
+
+/// The parts of a link that its recording determines, with their connections.
+struct LinkParts {
+    deps: LinkDeps,
+    recording: Recording,
+    machine: LinkMachine,
+    io: LinkIo,
+    replies: ReplySenders,
+}
+
+impl LinkParts {
+    fn new(deps: LinkDeps, mut recording: Recording) -> Self {
+        // The agent may print the address that it was given.
+        recording.hide([&deps.tool_secret]);
+        Self {
+            machine: LinkMachine::new(MachineSettings::new(deps.backend.descriptor(), &deps.host)),
+            io: LinkIo::new(&deps, &recording),
+            recording,
+            replies: ReplySenders::default(),
+            deps,
+        }
     }
 }
 
 impl LinkTask {
     fn new(
-        parts: LinkDeps,
-        mut recording: Recording,
+        parts: LinkParts,
         guest: Result<Box<dyn Guest>, GuestFailure>,
         state: Arc<LinkState>,
     ) -> Self {
-        // The agent may print the address that it was given.
-        recording.hide([&parts.tool_secret]);
+        let LinkParts { deps, recording, machine, io, replies } = parts;
         let mut task = Self {
-            machine: LinkMachine::new(MachineSettings::new(
-                parts.backend.descriptor(),
-                &parts.host,
-            )),
-            io: LinkIo::new(&parts, &recording),
-            recording,
+            deps,
             state,
+            recording,
             guest,
             inputs: Vec::new(),
-            replies: ReplySenders::default(),
+            machine,
+            io,
+            replies,
             checkpoints: Checkpoints::default(),
             agent_version: None,
             log: LinkLog::default(),
-            deps: parts,
         };
         task.renew_span();
         task

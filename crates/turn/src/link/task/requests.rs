@@ -92,7 +92,7 @@ impl LinkTask {
 
     /// Prepares for a turn that begins, or that began before a restart of the gateway.
     pub(super) fn turn_begins(&mut self) {
-        self.agent_version = self.deps.host.agent_version(self.name());
+        self.agent_version = self.deps.agent_version();
         self.log.turn_begins();
         self.renew_span();
     }

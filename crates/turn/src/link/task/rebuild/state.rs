@@ -88,3 +88,43 @@ impl RebuildState {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aetheel_model::agent::{AskAnswer, AskDecision, HostCommand, ToolResult};
+
+    fn dismissed(ask: u32) -> Input {
+        let answer = AskAnswer { ask, decision: AskDecision::Dismissed };
+        Input::Command(HostCommand::Answer(answer))
+    }
+
+    fn result(call: CallKey) -> ToolResult {
+        ToolResult { call, text: "done".to_owned(), failed: false }
+    }
+
+    #[test]
+    fn an_effect_stays_until_the_recording_shows_it() {
+        let mut notes = RebuildState::default();
+        let keep = |notes: &mut RebuildState, effect| notes.add_pending(effect);
+        for number in [1, 2] {
+            keep(&mut notes, LinkEffect::Input(dismissed(number)));
+            let result = result(number);
+            keep(&mut notes, LinkEffect::Return { result, is_refusal: false });
+            notes.requests.insert(number);
+            notes.streams.insert(number);
+        }
+        notes.input_recorded(&dismissed(1));
+        // The recorded result may have another text, for example after an update.
+        let recorded = ToolResult { text: "other".to_owned(), ..result(2) };
+        notes.input_recorded(&Input::ToolResult(recorded));
+        let failed = HttpFailed { request: 1, message: String::new(), timed_out: false };
+        notes.input_recorded(&Input::HttpFailed(failed));
+        let left = notes.take_pending(|_| true);
+        let [LinkEffect::Return { result, .. }, LinkEffect::Input(input)] = &left[..] else {
+            panic!("{left:?}")
+        };
+        assert_eq!((result.call, input), (1, &dismissed(2)));
+        assert_eq!((notes.requests.len(), notes.streams.len()), (1, 2));
+    }
+}

@@ -1,18 +1,58 @@
 //! Continues a link after the replay: with its processes, its requests and its turns.
 
-use super::RESTARTED;
 use super::processes::RebuiltProcesses;
 use super::state::RebuildState;
+use super::{RESTARTED, Rebuilt, Replayed};
 use crate::SurvivingProcess;
-use crate::link::Keepsake;
 use crate::link::task::LinkTask;
+use crate::link::{FormerLink, Keepsake};
 use aetheel_model::agent::{Exit, HttpFailed, Input, Spawned, StreamClosed};
+use aetheel_recording::EntryKind;
 use aetheel_recording::comparison::RebuildError;
 
 impl LinkTask {
+    /// Continues the link of a replayed recording with its processes and turns.
+    ///
+    /// # Errors
+    /// [`RebuildError::Process`] if a process cannot be taken over.
+    pub(in crate::link::task) async fn take_over(
+        &mut self,
+        replayed: Replayed,
+        former: &FormerLink<'_>,
+    ) -> Result<Rebuilt, RebuildError> {
+        let Replayed { mut notes, last } = replayed;
+        let checkpoint = former.tail.checkpoint.as_ref();
+        self.checkpoints
+            .resume(checkpoint.map_or(0, |checkpoint| checkpoint.inputs), notes.replayed);
+        self.agent_version = self.deps.agent_version();
+        self.recording.host(EntryKind::Host(format!("{RESTARTED}: the link goes on from here")));
+        for entry in std::mem::take(&mut notes.unrecorded) {
+            match entry {
+                EntryKind::Out(out) => self.log.action_bytes += self.recording.action(&out) as u64,
+                note => self.recording.host(note),
+            }
+        }
+        self.adopt_processes(std::mem::take(&mut notes.processes), &former.keepsake).await?;
+        // The recording does not show whether the agent has its tools.
+        self.io.body_sources.forget_addressed();
+        for effect in notes.take_pending(|_| true) {
+            self.perform(effect).await;
+        }
+        self.perform_effects().await;
+        self.resume_turns(&mut notes, last).await;
+        let turns = &self.machine.turns;
+        let sessions = turns.sessions.iter().map(|(key, session)| (key, session.clone()));
+        Ok(Rebuilt {
+            sessions: sessions.collect(),
+            turns: notes.turns.open,
+            last_turn: turns.sessions.last_turn(),
+            replayed: notes.replayed,
+        })
+    }
+
     /// Takes over the running processes, starts those that were about to start, and sends the
     /// commands that they did not receive.
-    pub(super) async fn adopt_processes(
+    async fn adopt_processes(
         &mut self,
         mut processes: RebuiltProcesses,
         keepsake: &Keepsake,
@@ -30,7 +70,7 @@ impl LinkTask {
             let endpoint = keepsake.endpoints.get(&proc).cloned();
             self.io.processes.take_over(proc, process, endpoint, lines);
             if is_starting {
-                let agent_version = self.deps.host.agent_version(self.name());
+                let agent_version = self.deps.agent_version();
                 self.input(Input::Spawned(Spawned { proc, agent_version }));
             }
         }
@@ -50,7 +90,7 @@ impl LinkTask {
     }
 
     /// Fails the open requests and streams, and continues the times of the turns and of the link.
-    pub(super) async fn resume_turns(&mut self, notes: &mut RebuildState, last: f64) {
+    async fn resume_turns(&mut self, notes: &mut RebuildState, last: f64) {
         for request in &notes.requests {
             self.input(Input::HttpFailed(HttpFailed {
                 request: *request,
