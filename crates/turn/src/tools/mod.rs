@@ -132,6 +132,8 @@ fn read<T: DeserializeOwned>(input: &str) -> Result<T, ToolError> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
     fn offered() -> Vec<String> {
@@ -146,6 +148,19 @@ mod tests {
             let schema: serde_json::Value = serde_json::from_str(&tool.input_schema).unwrap();
             assert_eq!(schema["type"], "object", "{}", tool.name);
         }
+    }
+
+    #[test]
+    fn agents_see_the_recorded_descriptions_and_schemas() {
+        let recorded: Value =
+            serde_json::from_str(include_str!("../../fixtures/host-tools.json")).unwrap();
+        let mut tools = serde_json::Map::new();
+        for tool in host_tools(&HostToolKind::ALL) {
+            let schema: Value = serde_json::from_str(&tool.input_schema).unwrap();
+            let seen = json!({"description": tool.description, "input_schema": schema});
+            tools.insert(tool.name, seen);
+        }
+        assert_eq!(Value::Object(tools), recorded);
     }
 
     #[test]
