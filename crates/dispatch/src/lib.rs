@@ -257,10 +257,7 @@ impl Shared {
 
     /// Returns the version of a backend that serves a lane.
     pub(crate) fn serving(&self, name: &str, lane: &Lane) -> Option<Arc<dyn Backend>> {
-        let parent = match self.channels.parents.of(lane) {
-            Some(Lane::Channel(parent)) => Some(parent),
-            _ => None,
-        };
+        let parent = self.channels.parents.of(lane).and_then(|parent| parent.channel());
         self.rollout.serving(name, lane, parent)
     }
 }

@@ -258,9 +258,6 @@ pub(crate) async fn subject_of(shared: &Shared, event: &Event) -> BudgetSubject 
 /// Returns the properties by which budgets select the turns of a lane, without a person.
 pub(crate) async fn lane_subject(shared: &Shared, lane: &Lane) -> BudgetSubject {
     let (backend, settings) = shared.channels.backend_of(lane).await;
-    let parent = match shared.channels.parents.of(lane) {
-        Some(Lane::Channel(parent)) => Some(parent),
-        _ => None,
-    };
+    let parent = shared.channels.parents.of(lane).and_then(|parent| parent.channel());
     BudgetSubject { parent, project: settings.project, ..BudgetSubject::of_lane(lane, &backend) }
 }

@@ -287,13 +287,7 @@ impl FoundCollisions {
         let (directory, channel) = match (known, &place.here) {
             (Some((known, _)), _) => (known.directory.clone(), known.channel),
             // A claim was taken there, but no agent has used a file.
-            (None, FileInterest::Claimed(claim)) => {
-                let channel = match lane {
-                    Lane::Channel(channel) => Some(*channel),
-                    _ => None,
-                };
-                (claim.directory.clone(), channel)
-            }
+            (None, FileInterest::Claimed(claim)) => (claim.directory.clone(), lane.channel()),
             // Another machine serves the lane, and warns it.
             (None, FileInterest::Used(_)) => return,
         };

@@ -90,12 +90,7 @@ impl Observer {
         let known = workspace.state.bindings.lanes().await.into_iter();
         let busy = self.lanes().into_iter().map(|view| view.lane);
         let all = known.chain(busy).chain(written.lanes().map(|(lane, _)| lane.clone()));
-        let mut channels: Vec<ChannelId> = all
-            .filter_map(|lane| match lane {
-                Lane::Channel(id) => Some(id),
-                _ => None,
-            })
-            .collect();
+        let mut channels: Vec<ChannelId> = all.filter_map(|lane| lane.channel()).collect();
         channels.sort_unstable();
         channels.dedup();
         channels

@@ -55,6 +55,15 @@ impl Lane {
     pub fn is_local(&self) -> bool {
         matches!(self, Self::Console | Self::Hook(_))
     }
+
+    /// Returns the channel or thread, or `None` for a lane of another kind.
+    #[must_use]
+    pub fn channel(&self) -> Option<ChannelId> {
+        match self {
+            Self::Channel(channel) => Some(*channel),
+            _ => None,
+        }
+    }
 }
 
 /// Selects lanes.
