@@ -8,10 +8,10 @@ use super::collisions::checkouts::CheckoutPlace;
 use super::outlet::handle::ReplyHandle;
 use super::persistence::EventProgress;
 use super::questions::QuestionContext;
-use aetheel_model::event::{AgentRights, Event, EventOrigin, Lane};
+use aetheel_model::event::{AgentRights, Event, EventOrigin};
 use aetheel_model::id::ChannelId;
 use aetheel_store::workspace::PendingSave;
-use aetheel_turn::{Answerer, DelegatedCall, HostRequest};
+use aetheel_turn::{Answerer, DelegatedCall};
 
 /// A call that waits to be carried out.
 pub(crate) struct PendingCall {
@@ -42,10 +42,7 @@ pub(crate) struct CallingTurn {
 impl CallingTurn {
     /// Returns the channel or thread of the turn, or `None` if its lane is not one.
     pub(crate) fn channel(&self) -> Option<ChannelId> {
-        match self.event.lane {
-            Lane::Channel(channel) => Some(channel),
-            _ => None,
-        }
+        self.event.lane.channel()
     }
 
     /// Returns the channel of the turn's thread, or `None` if the lane is not a thread.
@@ -56,20 +53,6 @@ impl CallingTurn {
                 Some(channel).filter(|channel| self.channel() != Some(*channel))
             }
         })
-    }
-
-    /// Returns whether people are asked before a call is carried out.
-    pub(crate) fn asks_people(&self, request: &HostRequest) -> bool {
-        match request {
-            HostRequest::Schedule(_) | HostRequest::HandOff(_) => true,
-            HostRequest::ReadChannel(read) => read.channel.as_deref().is_some_and(|channel| {
-                parse_channel(channel).is_none_or(|channel| self.channel() != Some(channel))
-            }),
-            HostRequest::Remind(_)
-            | HostRequest::SleepUntil(_)
-            | HostRequest::ListAgents
-            | HostRequest::Claim(_) => false,
-        }
     }
 }
 

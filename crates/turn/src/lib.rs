@@ -53,8 +53,8 @@ pub use policies::{NoPolicies, Policies};
 pub use reach::{Reach, ReachPolicy};
 pub use tool_endpoints::{ToolEndpoint, ToolEndpoints, ToolReply};
 pub use tools::{
-    ClaimAction, ClaimCall, DelegatedCall, HandOffRequest, HostRequest, LaterTurn,
-    ReadChannelRequest, RepeatedTurn, ToolLimits, call_done, call_failed, host_tools,
+    ClaimAction, ClaimCall, DelegatedCall, HandOffRequest, HostRequest, LaterTurn, ListAgents,
+    ReadChannelRequest, RepeatedTurn, SleepUntil, ToolLimits, call_done, call_failed, host_tools,
 };
 pub use turn_result::{StopReason, Suspicion, TurnFindings, TurnResult};
 pub use working_directory::{WorkingDirectory, WorkingDirectoryError};

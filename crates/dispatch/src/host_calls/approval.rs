@@ -4,8 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::mpsc;
 
-use super::error::HostCallError;
-use crate::Shared;
+use super::{HostCall, HostCallError};
 use crate::delegated::PendingCall;
 use crate::outlet::QuestionDismissal;
 use crate::questions::QuestionContext;
@@ -22,17 +21,13 @@ const ALLOW: &str = "Allow";
 const FIRST: u32 = 1;
 
 /// Asks people whether a call may be carried out. `what` is the effect, in the gateway's words on one
-/// line, and `text` the text that the agent passes on. The question keeps its id over restarts of the gateway. Returns the name of the
-/// person who allowed it.
+/// line, and `text` the text that the agent passes on. The question keeps its id over restarts of
+/// the gateway. Returns the name of the person who allowed it.
 ///
 /// # Errors
 /// [`HostCallError::NotAllowed`] if they refuse, or nobody answers.
-pub(super) async fn ask(
-    shared: &Shared,
-    pending: &PendingCall,
-    what: &str,
-    text: &str,
-) -> Result<String, HostCallError> {
+pub(super) async fn ask(call: &HostCall, what: &str, text: &str) -> Result<String, HostCallError> {
+    let HostCall { shared, pending } = call;
     let (decide, mut decisions) = mpsc::unbounded_channel();
     let key = pending.call.key;
     let ask = question(pending, what, text);

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::later::parse;
+use super::schedule::parse;
+use super::submit;
 use crate::Shared;
 use crate::channel::effective::offered_tools;
-use crate::intake::Intake;
 use crate::outlet::messages::PromptRefusal;
 use aetheel_model::event::{AgentCause, AgentRequest, EventKind, EventOrigin, Lane, NewEvent};
 use aetheel_model::host_tool::HostToolKind;
@@ -87,12 +87,7 @@ impl LaterTurns {
             tracing::info!(%lane, id, reason = "busy", "skipped: another turn of the channel runs or waits");
             return self.set_next(id, next_after(entry, now), now).await;
         }
-        let placed =
-            match Intake::new(self.shared.clone()).submit_or_route(event(entry, tick)).await {
-                Ok(placed) => placed.wait_until_saved().await.map(drop),
-                Err(refusal) => Err(refusal),
-            };
-        match placed {
+        match submit(&self.shared, event(entry, tick)).await {
             Ok(()) => {
                 tracing::info!(%lane, id, ?cause, %tick, "a turn that an agent asked for begins")
             }
@@ -124,10 +119,6 @@ fn next_after(entry: &AgentSchedule, now: Timestamp) -> Option<Timestamp> {
 }
 
 fn event(entry: &AgentSchedule, tick: Timestamp) -> NewEvent {
-    let channel = match entry.lane {
-        Lane::Channel(channel) => Some(channel),
-        _ => None,
-    };
     NewEvent {
         asker: entry.asker,
         parent: entry.parent,
@@ -143,7 +134,7 @@ fn event(entry: &AgentSchedule, tick: Timestamp) -> NewEvent {
         ..NewEvent::new(
             EventKind::Agent,
             entry.lane.clone(),
-            EventOrigin::Internal { channel },
+            EventOrigin::Internal { channel: entry.lane.channel() },
             entry.text.clone(),
         )
     }

@@ -55,8 +55,8 @@ pub(super) enum HostCallError {
     #[error("{text:?} is not {expected}; correct it and call the tool again")]
     InvalidTime { text: String, expected: &'static str },
     /// The time is too early or too late.
-    #[error("the time must be {0} from now")]
-    OutOfRange(&'static str),
+    #[error("the time must be between one minute and {0} days from now")]
+    OutOfRange(i64),
     /// The times of an expression are too close together.
     #[error("there must be at least 15 minutes between two of its times; choose a rarer schedule")]
     TooOften,

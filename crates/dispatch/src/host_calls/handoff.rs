@@ -3,16 +3,14 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use super::error::HostCallError;
 use super::limits::MAX_HOPS;
-use super::{approval, effect_key};
-use crate::Shared;
+use super::{HostCall, HostCallError, HostToolEffect, approval, submit};
 use crate::channel::effective::offered_tools;
-use crate::delegated::{CallingTurn, PendingCall, parse_channel};
-use crate::intake::Intake;
+use crate::delegated::{CallingTurn, parse_channel};
 use crate::outlet::messages::PromptRefusal;
 use aetheel_model::access::LanePermissions;
 use aetheel_model::event::{AgentCause, AgentRequest, EventKind, EventOrigin, Lane, NewEvent};
@@ -76,123 +74,104 @@ fn backend_of(request: &HandOffRequest) -> Option<String> {
     request.agent.as_ref().map(|name| name.trim().trim_matches('`').to_lowercase())
 }
 
-pub(super) async fn hand_off(
-    shared: &std::sync::Arc<Shared>,
-    pending: &PendingCall,
-    request: &HandOffRequest,
-) -> Result<String, HostCallError> {
-    let turn = &pending.turn;
-    let here =
-        turn.channel().ok_or_else(|| HostCallError::NotInAChannel(turn.event.lane.to_string()))?;
-    let hops = turn.event.by_agent.as_ref().map_or(0, |request| request.hops) + 1;
-    if hops > MAX_HOPS {
-        return Err(HostCallError::TooManyHops);
+#[async_trait]
+impl HostToolEffect for HandOffRequest {
+    fn asks_people(&self, _turn: &CallingTurn) -> bool {
+        true
     }
-    let Some(Lane::Channel(target)) = lane_of(request, &turn.event.lane) else {
-        return Err(HostCallError::InvalidChannel(request.channel.clone().unwrap_or_default()));
-    };
-    let lane = Lane::Channel(target);
+
+    async fn carry_out(&self, call: &HostCall) -> Result<String, HostCallError> {
+        let (shared, turn) = (&call.shared, &call.pending.turn);
+        let here = call.channel()?;
+        let hops = turn.event.by_agent.as_ref().map_or(0, |request| request.hops) + 1;
+        if hops > MAX_HOPS {
+            return Err(HostCallError::TooManyHops);
+        }
+        let Some(Lane::Channel(target)) = lane_of(self, &turn.event.lane) else {
+            return Err(HostCallError::InvalidChannel(self.channel.clone().unwrap_or_default()));
+        };
+        let backend = backend_of(self);
+        let (parent, place) = check_target(call, here, target, backend.as_deref()).await?;
+        let lane = Lane::Channel(target);
+        let event = NewEvent {
+            asker: turn.event.asker,
+            parent,
+            key: Some(format!("handoff:{}", call.effect_key())),
+            by_agent: Some(Box::new(AgentRequest {
+                cause: AgentCause::HandOff,
+                from: turn.event.lane.clone(),
+                hops,
+                naps: 0,
+                backend: backend.clone(),
+                rights: Some(turn.rights.clone()),
+            })),
+            ..NewEvent::new(
+                EventKind::Agent,
+                lane.clone(),
+                EventOrigin::Internal { channel: Some(target) },
+                self.text.trim(),
+            )
+        };
+        let agent =
+            backend.as_ref().map(|name| format!(" to the agent `{name}`")).unwrap_or_default();
+        let done = format!("The work was handed over{agent} in {place}; it is answered there.");
+        let places = (turn.event.lane.clone(), lane.clone(), backend.clone());
+        let now = Instant::now();
+        if shared.durability.is_known(&event) {
+            shared.hand_offs.record(places, now);
+            return Ok(done);
+        }
+        if let Some(seconds) = shared.hand_offs.wait(&places, now) {
+            return Err(HostCallError::CoolDown(seconds));
+        }
+        let what = format!("May the agent hand this over{agent} in {place}?");
+        approval::ask(call, &what, &self.text).await?;
+        // The permission, or the consent of the other channel, may have been withdrawn while the
+        // question was open.
+        check_target(call, here, target, backend.as_deref()).await?;
+        shared.hand_offs.record(places, now);
+        match submit(shared, event).await {
+            Ok(()) | Err(PromptRefusal::Known) => Ok(done),
+            Err(refusal) => Err(refusal.into()),
+        }
+    }
+}
+
+/// Checks that a channel accepts the work, and that the person who asked may read and write there.
+/// Returns its parent and its name for people.
+async fn check_target(
+    call: &HostCall,
+    here: ChannelId,
+    target: ChannelId,
+    backend: Option<&str>,
+) -> Result<(Option<ChannelId>, String), HostCallError> {
+    let (shared, turn, lane) = (&call.shared, &call.pending.turn, &Lane::Channel(target));
     let (parent, place) = if target == here {
         (turn.parent(), "this channel".to_owned())
     } else {
-        let permissions = permissions(shared, turn, target).await?;
-        (permissions.parent, permissions.place)
+        match call.permissions(target).await? {
+            LanePermissions { acts: true, parent, place, .. } => (parent, place),
+            _ => return Err(HostCallError::NoSuchChannel),
+        }
     };
-    let backend = check_target(shared, turn, &lane, parent, backend_of(request)).await?;
-    let event = NewEvent {
-        asker: turn.event.asker,
-        parent,
-        key: Some(format!("handoff:{}", effect_key(pending))),
-        by_agent: Some(Box::new(AgentRequest {
-            cause: AgentCause::HandOff,
-            from: turn.event.lane.clone(),
-            hops,
-            naps: 0,
-            backend: backend.clone(),
-            rights: Some(turn.rights.clone()),
-        })),
-        ..NewEvent::new(
-            EventKind::Agent,
-            lane.clone(),
-            EventOrigin::Internal { channel: Some(target) },
-            request.text.trim(),
-        )
-    };
-    let agent = backend.as_ref().map(|name| format!(" to the agent `{name}`")).unwrap_or_default();
-    let done = format!("The work was handed over{agent} in {place}; it is answered there.");
-    let places = (turn.event.lane.clone(), lane.clone(), backend.clone());
-    let now = Instant::now();
-    if shared.durability.is_known(&event) {
-        shared.hand_offs.record(places, now);
-        return Ok(done);
-    }
-    if let Some(seconds) = shared.hand_offs.wait(&places, now) {
-        return Err(HostCallError::CoolDown(seconds));
-    }
-    let what = format!("May the agent hand this over{agent} in {place}?");
-    approval::ask(shared, pending, &what, &request.text).await?;
-    // The permission, or the consent of the other channel, may have been withdrawn while the
-    // question was open.
-    if target != here {
-        permissions(shared, turn, target).await?;
-    }
-    check_target(shared, turn, &lane, parent, backend).await?;
-    shared.hand_offs.record(places, now);
-    let placed = Intake::new(shared.clone()).submit_or_route(event).await;
-    match placed {
-        Ok(placed) => match placed.wait_until_saved().await {
-            Ok(_) | Err(PromptRefusal::Known) => Ok(done),
-            Err(refusal) => Err(refusal.into()),
-        },
-        Err(PromptRefusal::Known) => Ok(done),
-        Err(refusal) => Err(refusal.into()),
-    }
-}
-
-/// Returns the permissions of the person who asked in another channel.
-///
-/// # Errors
-/// [`HostCallError`] unless the person may read and write there.
-async fn permissions(
-    shared: &Shared,
-    turn: &CallingTurn,
-    target: ChannelId,
-) -> Result<LanePermissions, HostCallError> {
-    let asker = turn.event.asker.ok_or(HostCallError::NoAsker)?;
-    let found = shared.deps.outlet.permissions(asker, target).await;
-    match found.map_err(HostCallError::Unchecked)? {
-        permissions if permissions.sees && permissions.acts => Ok(permissions),
-        _ => Err(HostCallError::NoSuchChannel),
-    }
-}
-
-/// Checks that a lane accepts the work. Returns the backend, if the request names one.
-async fn check_target(
-    shared: &Shared,
-    turn: &CallingTurn,
-    lane: &Lane,
-    parent: Option<ChannelId>,
-    backend: Option<String>,
-) -> Result<Option<String>, HostCallError> {
-    if let (Lane::Channel(channel), Some(parent)) = (lane, parent) {
-        shared.channels.parents.learn(*channel, parent);
+    if let Some(parent) = parent {
+        shared.channels.parents.learn(target, parent);
     }
     let (usual, settings) = shared.channels.backend_of(lane).await;
-    let is_here = *lane == turn.event.lane;
     let tools = offered_tools(&shared.deps.choices, &settings, None);
-    if !is_here && !tools.contains(&HostToolKind::HandOff) {
+    if target != here && !tools.contains(&HostToolKind::HandOff) {
         return Err(HostCallError::NotAccepted);
     }
-    if let Some(name) = &backend
+    if let Some(name) = backend
         && !(shared.channels.may_choose(lane, &settings, name)
             && shared.serving(name, lane).is_some())
     {
-        return Err(HostCallError::NoSuchAgent(name.clone()));
+        return Err(HostCallError::NoSuchAgent(name.to_owned()));
     }
-    if is_here && *backend.as_ref().unwrap_or(&usual) == turn.backend {
+    if target == here && backend.unwrap_or(&usual) == turn.backend {
         return Err(HostCallError::SamePlace);
     }
-    Ok(backend)
+    Ok((parent, place))
 }
 
 #[cfg(test)]

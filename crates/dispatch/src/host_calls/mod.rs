@@ -1,63 +1,130 @@
 //! Carries out the calls of host tools whose effect goes beyond their turn.
 //!
-//! A running turn passes such a call on ([`CallQueue`](super::delegated::CallQueue)). [`later`] saves
-//! turns at later times, [`handoff`] hands work over, and [`reading`] reads channels and lists
-//! agents. [`claims`](super::claims) reserves files. [`approval`] asks people first where the effect is far-reaching. [`due`] submits the
-//! saved turns when their time has come.
+//! A running turn passes such a call on ([`CallQueue`](super::delegated::CallQueue)). Each tool has a
+//! file with its [`HostToolEffect`]. [`later`] saves turns at later times for several tools, and
+//! [`due`] submits them when their time has come. [`approval`] asks people first where the effect is
+//! far-reaching.
 //!
 //! After a restart of the gateway, a call without a recorded result is carried out again. So each
 //! effect has a key that is computed from the turn and the call, and the same key never has a second
 //! effect. `docs/host-tools.md` describes all of it. Tested by `tests/dispatch/host_calls.rs`.
 
 mod approval;
+mod claim;
 pub(crate) mod due;
 mod error;
 mod handoff;
 mod later;
 mod limits;
-mod reading;
+mod list_agents;
+mod read_channel;
+mod remind;
+mod schedule;
+mod sleep_until;
 
 use std::sync::{Arc, Weak};
 
+use async_trait::async_trait;
 use tokio::sync::mpsc;
 use tracing::Instrument as _;
 
 use self::error::HostCallError;
 use super::Shared;
-use super::claims::{ClaimAuthor, ClaimDesk};
 use super::delegated::{CallingTurn, PendingCall};
-use aetheel_turn::{ClaimCall, HostRequest, call_done, call_failed};
+use super::intake::Intake;
+use super::outlet::messages::PromptRefusal;
+use aetheel_model::access::LanePermissions;
+use aetheel_model::event::NewEvent;
+use aetheel_model::id::ChannelId;
+use aetheel_turn::{DelegatedCall, HostRequest, call_done, call_failed};
 
 pub(crate) use self::handoff::HandOffTimes;
+
+/// The effect of a tool, implemented for the input of its calls.
+#[async_trait]
+trait HostToolEffect: Send + Sync {
+    /// Returns whether people are asked before the call is carried out.
+    fn asks_people(&self, _turn: &CallingTurn) -> bool {
+        false
+    }
+
+    /// Carries the call out. Returns the result for the model.
+    async fn carry_out(&self, call: &HostCall) -> Result<String, HostCallError>;
+}
+
+/// Returns the effect of a call.
+fn effect(request: &HostRequest) -> &dyn HostToolEffect {
+    match request {
+        HostRequest::Claim(input) => input,
+        HostRequest::Remind(input) => input,
+        HostRequest::Schedule(input) => input,
+        HostRequest::SleepUntil(input) => input,
+        HostRequest::ListAgents(input) => input,
+        HostRequest::HandOff(input) => input,
+        HostRequest::ReadChannel(input) => input,
+    }
+}
+
+impl CallingTurn {
+    /// Returns whether people are asked before a call is carried out.
+    pub(crate) fn asks_people(&self, request: &HostRequest) -> bool {
+        effect(request).asks_people(self)
+    }
+}
+
+/// A call that is carried out.
+struct HostCall {
+    shared: Arc<Shared>,
+    pending: PendingCall,
+}
+
+impl HostCall {
+    /// Returns the key of the call's effect, which is the same after a restart.
+    fn effect_key(&self) -> String {
+        format!("{}:{}", self.pending.context.turn, self.pending.call.call)
+    }
+
+    /// Returns the channel of the turn.
+    fn channel(&self) -> Result<ChannelId, HostCallError> {
+        let turn = &self.pending.turn;
+        turn.channel().ok_or_else(|| HostCallError::NotInAChannel(turn.event.lane.to_string()))
+    }
+
+    /// Returns the current permissions of the person who asked in a channel that they see.
+    async fn permissions(&self, channel: ChannelId) -> Result<LanePermissions, HostCallError> {
+        let asker = self.pending.turn.event.asker.ok_or(HostCallError::NoAsker)?;
+        let found = self.shared.deps.outlet.permissions(asker, channel).await;
+        let permissions = found.map_err(HostCallError::Unchecked)?;
+        Some(permissions).filter(|found| found.sees).ok_or(HostCallError::NoSuchChannel)
+    }
+}
+
+/// Submits an event for a turn that an agent asked for, and waits until it is saved.
+async fn submit(shared: &Arc<Shared>, event: NewEvent) -> Result<(), PromptRefusal> {
+    let placed = Intake::new(Arc::clone(shared)).submit_or_route(event).await?;
+    placed.wait_until_saved().await.map(drop)
+}
 
 /// Carries out calls until the dispatcher is dropped. Calls do not wait for each other.
 pub(crate) async fn carry_out_all(
     shared: Weak<Shared>,
     mut pending: mpsc::UnboundedReceiver<PendingCall>,
 ) {
-    while let Some(call) = pending.recv().await {
+    while let Some(pending) = pending.recv().await {
         let Some(shared) = shared.upgrade() else { return };
-        let span = call.context.span.clone();
-        tokio::spawn(carry_out(shared, call).instrument(span));
+        let span = pending.context.span.clone();
+        tokio::spawn(carry_out(HostCall { shared, pending }).instrument(span));
     }
 }
 
-async fn carry_out(shared: Arc<Shared>, mut pending: PendingCall) {
-    if let Some((kept, saving)) = pending.saving.take() {
+async fn carry_out(mut host_call: HostCall) {
+    if let Some((kept, saving)) = host_call.pending.saving.take() {
         kept.retry_until_saved(saving).await;
     }
-    let (tool, call) = (pending.call.tool.name(), pending.call.call);
-    let result = match pending.call.request.clone() {
-        HostRequest::Remind(request) => later::remind(&shared, &pending, &request).await,
-        HostRequest::SleepUntil(request) => later::sleep(&shared, &pending, &request).await,
-        HostRequest::Schedule(request) => later::schedule(&shared, &pending, &request).await,
-        HostRequest::HandOff(request) => handoff::hand_off(&shared, &pending, &request).await,
-        HostRequest::ReadChannel(request) => reading::read(&shared, &pending, &request).await,
-        HostRequest::ListAgents => reading::list(&shared, &pending).await,
-        HostRequest::Claim(request) => claim(&shared, &pending, request).await,
-    };
-    let redact = |text| shared.deps.redactor.redact(text);
-    let decision = match result {
+    let DelegatedCall { tool, call, request, .. } = &host_call.pending.call;
+    let (tool, call) = (tool.name(), *call);
+    let redact = |text| host_call.shared.deps.redactor.redact(text);
+    let decision = match effect(request).carry_out(&host_call).await {
         Ok(text) => {
             tracing::info!(tool, call, "a call of a host tool was carried out");
             call_done(redact(text))
@@ -69,23 +136,5 @@ async fn carry_out(shared: Arc<Shared>, mut pending: PendingCall) {
         }
     };
     // Fails if the turn is over, which nobody needs to know.
-    let _ = pending.answer.decide(decision);
-}
-
-/// Reserves or releases files for the conversation.
-async fn claim(
-    shared: &Arc<Shared>,
-    pending: &PendingCall,
-    request: ClaimCall,
-) -> Result<String, HostCallError> {
-    let CallingTurn { event, checkout, .. } = &pending.turn;
-    let author =
-        ClaimAuthor { lane: event.lane.clone(), person: event.asker, name: event.author.clone() };
-    let claims = ClaimDesk::new(Arc::clone(shared));
-    Ok(claims.agent_call(author, checkout.clone(), request).await?)
-}
-
-/// Returns the key of a call's effect, which is the same after a restart.
-fn effect_key(pending: &PendingCall) -> String {
-    format!("{}:{}", pending.context.turn, pending.call.call)
+    let _ = host_call.pending.answer.decide(decision);
 }

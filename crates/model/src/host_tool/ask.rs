@@ -1,11 +1,13 @@
-//! The tool `aetheel_ask`: a question of the agent to people.
+//! The tool `aetheel_ask`: a question of the agent to people. Agents get the comments of [`AskPeople`]
+//! as descriptions.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::agent::{Ask, AskDecision, AskKey, AskKind, Question, QuestionChoice, TurnRef};
 
 /// Maximum number of options.
-pub const MAX_ASK_OPTIONS: usize = 25;
+const MAX_ASK_OPTIONS: usize = 25;
 /// Maximum length of an option, in characters.
 const MAX_OPTION_CHARS: usize = 200;
 /// Maximum length of a question, in characters.
@@ -13,11 +15,17 @@ const MAX_QUESTION_CHARS: usize = 4_000;
 /// The id of the only question in the form.
 const QUESTION: &str = "answer";
 
-/// The input of the tool.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+/// Asks the people in the chat a question and waits for the answer. Use it only if you cannot
+/// continue without a decision or a fact that only they know. The result is the answer, or a note
+/// that there was no answer.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 pub struct AskPeople {
+    /// The question, understandable without further context.
     question: String,
+    /// Answers to choose from. People may also write their own answer.
+    #[schemars(length(max = MAX_ASK_OPTIONS))]
     options: Option<Vec<String>>,
+    /// Whether several options may be chosen. The default is false.
     many: Option<bool>,
 }
 

@@ -1,18 +1,12 @@
-//! The calls that the audience of a turn carries out, because their effect goes beyond the turn:
-//! their inputs, and the form of their results.
+//! The calls that the audience of a turn carries out, because their effect goes beyond the turn, and
+//! the form of their results.
 
-use serde::Deserialize;
-
-use super::claim::ClaimCall;
+use super::{
+    ClaimCall, HandOffRequest, LaterTurn, ListAgents, ReadChannelRequest, RepeatedTurn, SleepUntil,
+};
 use aetheel_model::agent::{AskDecision, AskKey};
 use aetheel_model::host_tool::HostToolKind;
 
-/// Maximum length of a prompt or reason, in characters.
-const MAX_TEXT_CHARS: usize = 4_000;
-/// Maximum length of a time, a name or an expression, in characters.
-const MAX_WORD_CHARS: usize = 100;
-/// Maximum number of messages that are read.
-pub(super) const MAX_MESSAGES: u32 = 50;
 /// Stands for the name of the result in a decision.
 const RESULT: &str = "result";
 
@@ -37,105 +31,15 @@ pub enum HostRequest {
     /// The agent wants turns at the times of a cron expression.
     Schedule(RepeatedTurn),
     /// The agent ends its turn and wants to continue at a later time.
-    SleepUntil(LaterTurn),
+    SleepUntil(SleepUntil),
     /// The agent wants to know whom it can hand work over to.
-    ListAgents,
+    ListAgents(ListAgents),
     /// The agent hands work over.
     HandOff(HandOffRequest),
     /// The agent wants to read a channel.
     ReadChannel(ReadChannelRequest),
     /// The agent reserves or releases files.
     Claim(ClaimCall),
-}
-
-/// One turn at a later time. Exactly one of the two times is set.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct LaterTurn {
-    /// The time, such as `2026-03-01T09:00:00+01:00`.
-    pub at: Option<String>,
-    /// The time from now, such as `2h 30m`.
-    #[serde(rename = "in")]
-    pub after: Option<String>,
-    /// The prompt of the turn, or the reason for sleeping.
-    #[serde(alias = "reason")]
-    pub text: String,
-}
-
-/// Turns at the times of a cron expression.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct RepeatedTurn {
-    /// The expression, such as `0 9 * * 1-5`.
-    pub cron: String,
-    /// The name of its time zone, or `None` for UTC.
-    pub time_zone: Option<String>,
-    /// The prompt of each turn.
-    pub text: String,
-    /// The number of days after which the schedule ends, or `None` for the default.
-    pub days: Option<u32>,
-}
-
-/// Work for another agent, another channel, or both.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct HandOffRequest {
-    /// The channel, as an id or `<#id>`.
-    pub channel: Option<String>,
-    /// The name of the agent's backend.
-    pub agent: Option<String>,
-    /// The prompt.
-    pub text: String,
-}
-
-/// The messages to read.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-pub struct ReadChannelRequest {
-    /// The channel, as an id or `<#id>`, or `None` for the channel of the turn.
-    pub channel: Option<String>,
-    /// The number of messages, or `None` for the default.
-    pub messages: Option<u32>,
-}
-
-impl HostRequest {
-    /// Checks the limits.
-    ///
-    /// # Errors
-    /// Returns the limit that is violated.
-    pub(super) fn check(&self) -> Result<(), &'static str> {
-        let (text, words) = match self {
-            Self::Claim(claim) => return claim.check(),
-            Self::Remind(LaterTurn { at, after, text })
-            | Self::SleepUntil(LaterTurn { at, after, text }) => {
-                if at.is_some() == after.is_some() {
-                    return Err("give either `at` or `in`");
-                }
-                (Some(text), [at.as_ref(), after.as_ref()])
-            }
-            Self::Schedule(RepeatedTurn { cron, time_zone, text, .. }) => {
-                (Some(text), [Some(cron), time_zone.as_ref()])
-            }
-            Self::HandOff(HandOffRequest { channel, agent, text }) => {
-                if channel.is_none() && agent.is_none() {
-                    return Err("give `channel`, `agent` or both");
-                }
-                (Some(text), [channel.as_ref(), agent.as_ref()])
-            }
-            Self::ListAgents => (None, [None, None]),
-            Self::ReadChannel(ReadChannelRequest { channel, messages }) => {
-                if messages.is_some_and(|count| count == 0 || count > MAX_MESSAGES) {
-                    return Err("`messages` is a number from 1 to 50");
-                }
-                (None, [channel.as_ref(), None])
-            }
-        };
-        if text.is_some_and(|text| text.trim().is_empty()) {
-            Err("`text` is empty")
-        } else if text.is_some_and(|text| text.chars().count() > MAX_TEXT_CHARS) {
-            Err("`text` has more than 4000 characters")
-        } else if words.iter().flatten().any(|word| word.chars().count() > MAX_WORD_CHARS) {
-            Err("a value has more than 100 characters")
-        } else {
-            Ok(())
-        }
-    }
 }
 
 /// Returns the decision that carries the result of a [`DelegatedCall`] to its link.

@@ -1,24 +1,33 @@
-//! The tools of the host that an agent may call during a turn: their descriptions, and the parser
-//! of their inputs. `link/task/tools` carries out the calls, and `docs/host-tools.md` describes
-//! them.
+//! The tools of the host that an agent may call during a turn: a file for each tool with the input
+//! of its calls, from which its description and schema for the model are derived.
+//! `link/task/tools` carries out the calls, and `docs/host-tools.md` describes them.
 
+mod ask;
 mod claim;
 mod delegated;
-mod descriptions;
+mod handoff;
+mod input;
 mod limits;
+mod list_agents;
 mod post_file;
-
-use serde::de::DeserializeOwned;
+mod read_channel;
+mod remind;
+mod schedule;
+mod sleep_until;
 
 pub use self::claim::{ClaimAction, ClaimCall};
 pub(crate) use self::delegated::delegated_result;
-pub use self::delegated::{
-    DelegatedCall, HandOffRequest, HostRequest, LaterTurn, ReadChannelRequest, RepeatedTurn,
-    call_done, call_failed,
-};
+pub use self::delegated::{DelegatedCall, HostRequest, call_done, call_failed};
+pub use self::handoff::HandOffRequest;
+use self::input::{HostToolInput, Tool};
 pub use self::limits::ToolLimits;
 pub(crate) use self::limits::{ToolRates, WINDOW};
+pub use self::list_agents::ListAgents;
 pub(crate) use self::post_file::{PostFile, PostFileError};
+pub use self::read_channel::ReadChannelRequest;
+pub use self::remind::LaterTurn;
+pub use self::schedule::RepeatedTurn;
+pub use self::sleep_until::SleepUntil;
 use aetheel_model::agent::HostTool;
 use aetheel_model::fold::MAX_ARTIFACTS;
 use aetheel_model::host_tool::{AskPeople, HostToolKind};
@@ -83,10 +92,30 @@ pub(crate) enum ToolInput {
     Delegated(HostToolKind, HostRequest),
 }
 
+/// Returns a tool. The type of its input is that of the function in its row.
+fn tool(kind: HostToolKind) -> Tool {
+    match kind {
+        HostToolKind::PostFile => Tool::new(ToolInput::PostFile),
+        HostToolKind::Ask => Tool::new(ToolInput::Ask),
+        HostToolKind::Claim => delegated(kind, HostRequest::Claim),
+        HostToolKind::Remind => delegated(kind, HostRequest::Remind),
+        HostToolKind::Schedule => delegated(kind, HostRequest::Schedule),
+        HostToolKind::SleepUntil => delegated(kind, HostRequest::SleepUntil),
+        HostToolKind::ListAgents => delegated(kind, HostRequest::ListAgents),
+        HostToolKind::HandOff => delegated(kind, HostRequest::HandOff),
+        HostToolKind::ReadChannel => delegated(kind, HostRequest::ReadChannel),
+    }
+}
+
+/// Returns a tool that the audience of the turn carries out.
+fn delegated<T: HostToolInput>(kind: HostToolKind, request: fn(T) -> HostRequest) -> Tool {
+    Tool::new(move |input| ToolInput::Delegated(kind, request(input)))
+}
+
 /// Returns the descriptions of tools, which a turn that offers them begins with.
 #[must_use]
 pub fn host_tools(kinds: &[HostToolKind]) -> Vec<HostTool> {
-    kinds.iter().map(|kind| descriptions::describe(*kind)).collect()
+    kinds.iter().map(|kind| tool(*kind).describe(*kind)).collect()
 }
 
 /// Parses the input of a call of one of the `offered` tools.
@@ -102,32 +131,7 @@ pub(crate) fn parse(name: &str, input: &str, offered: &[String]) -> Result<ToolI
         };
         return Err(ToolError::NotOffered { name: name.chars().take(64).collect(), offered });
     };
-    match kind {
-        HostToolKind::PostFile => Ok(ToolInput::PostFile(read(input)?)),
-        HostToolKind::Ask => {
-            let ask: AskPeople = read(input)?;
-            ask.check().map_err(ToolError::Limit)?;
-            Ok(ToolInput::Ask(ask))
-        }
-        HostToolKind::Claim => delegated(kind, HostRequest::Claim(read(input)?)),
-        HostToolKind::Remind => delegated(kind, HostRequest::Remind(read(input)?)),
-        HostToolKind::Schedule => delegated(kind, HostRequest::Schedule(read(input)?)),
-        HostToolKind::SleepUntil => delegated(kind, HostRequest::SleepUntil(read(input)?)),
-        HostToolKind::ListAgents => delegated(kind, HostRequest::ListAgents),
-        HostToolKind::HandOff => delegated(kind, HostRequest::HandOff(read(input)?)),
-        HostToolKind::ReadChannel => delegated(kind, HostRequest::ReadChannel(read(input)?)),
-    }
-}
-
-fn delegated(kind: HostToolKind, request: HostRequest) -> Result<ToolInput, ToolError> {
-    request.check().map_err(ToolError::Limit)?;
-    Ok(ToolInput::Delegated(kind, request))
-}
-
-fn read<T: DeserializeOwned>(input: &str) -> Result<T, ToolError> {
-    // Some agents send nothing for an object without fields. The error then names the missing one.
-    let input = if input.trim().is_empty() { "{}" } else { input };
-    Ok(serde_json::from_str(input)?)
+    tool(kind).parse(input)
 }
 
 #[cfg(test)]

@@ -6,23 +6,32 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as STANDARD;
 use rustix::io::Errno;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::input::HostToolInput;
 use crate::working_directory::{WorkingDirectory, WorkingDirectoryError};
 use aetheel_model::agent::{Artifact, ArtifactBody};
 use aetheel_model::plain::one_line;
 
 /// Maximum size of a file, in bytes. In base64, it has at most the 8 MiB of other artifacts.
-pub(crate) const MAX_FILE_BYTES: u64 = 6 << 20;
+const MAX_FILE_BYTES: u64 = 6 << 20;
 /// Maximum length of a path in messages, in characters.
 const MAX_SHOWN_CHARS: usize = 200;
 
-/// The input of the tool.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+/// Attaches a file from the working directory to your answer, so that the people who read the answer
+/// in the chat can open it. Use it for results that do not fit into text, such as images, documents
+/// and archives. The file is sent with the answer at the end of the turn.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 pub(crate) struct PostFile {
+    /// Path of the file, relative to the working directory or absolute. The file must be inside the
+    /// working directory and have at most 6 MiB.
     path: String,
+    /// File name for the readers. The default is the name of the file.
     name: Option<String>,
 }
+
+impl HostToolInput for PostFile {}
 
 /// The reason why a file cannot be posted. The model gets the text.
 #[derive(Debug, thiserror::Error)]
