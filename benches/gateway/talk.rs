@@ -4,14 +4,16 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use aetheel_model::agent::{AgentEventKind, Ask, AskKey, StartTurn, TurnSettings};
+use aetheel_model::agent::{AgentEventKind, Ask, StartTurn, TurnSettings};
 use aetheel_model::event::Lane;
 use aetheel_model::fold::Transcript;
 use aetheel_model::id::ChannelId;
 use aetheel_model::redact::Redactor;
 use aetheel_process::{Custody, Means};
 use aetheel_recording::{Ending, Recorder};
-use aetheel_turn::{Answerer, AskCloseReason, Audience, Host, Launcher, Links, TurnRequest, run};
+use aetheel_turn::{
+    Answerer, Audience, Host, Launcher, Links, NewsKind, TurnNews, TurnRequest, run,
+};
 use aetheel_wasm::ComponentBackend;
 use tempfile::TempDir;
 use tokio::sync::{mpsc, watch};
@@ -186,17 +188,15 @@ struct Watcher {
 }
 
 impl Audience for Watcher {
-    fn event(&mut self, event: &AgentEventKind, _: &Transcript) {
-        if matches!(event, AgentEventKind::Text(_)) {
+    fn on(&mut self, news: &TurnNews, _: &Transcript) {
+        if matches!(news.kind, NewsKind::Event(AgentEventKind::Text(_))) {
             let now = Instant::now();
             self.shown.get_or_insert(now);
             self.last = Some(now);
         }
     }
 
-    fn ask(&mut self, ask: &Ask, _: Answerer) {
+    fn ask(&mut self, ask: &Ask, _: u32, _: Answerer) {
         panic!("the recording has no question: {ask:?}");
     }
-
-    fn settled(&mut self, _: AskKey, _: AskCloseReason) {}
 }

@@ -9,15 +9,15 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aetheel_model::agent::{AgentEventKind, Ask, AskDecision, AskKey, Safety, StartTurn};
+use aetheel_model::agent::{Ask, AskDecision, AskKey, Safety, StartTurn};
 use aetheel_model::event::Lane;
 use aetheel_model::fold::Transcript;
 use aetheel_model::id::ChannelId;
 use aetheel_model::redact::Redactor;
 use aetheel_recording::{Recorder, RecordingLimits};
 use aetheel_turn::{
-    Answerer, AskCloseReason, Audience, Backends as _, Host, Launcher, Links, Steering, StopReason,
-    TurnRequest, TurnResult, UnsolicitedTurn, run,
+    Answerer, AskCloseReason, Audience, Backends as _, Host, Launcher, Links, NewsKind, Steering,
+    StopReason, TurnNews, TurnRequest, TurnResult, UnsolicitedTurn, run,
 };
 use tokio::sync::{mpsc, watch};
 
@@ -145,16 +145,16 @@ enum Seen {
 struct Follower(mpsc::UnboundedSender<Seen>);
 
 impl Audience for Follower {
-    fn event(&mut self, _: &AgentEventKind, _: &Transcript) {
-        let _ = self.0.send(Seen::Event);
+    fn on(&mut self, news: &TurnNews, _: &Transcript) {
+        match &news.kind {
+            NewsKind::Event(_) => drop(self.0.send(Seen::Event)),
+            NewsKind::Settled(ask, how) => drop(self.0.send(Seen::Settled(*ask, *how))),
+            _ => {}
+        }
     }
 
-    fn ask(&mut self, ask: &Ask, answer: Answerer) {
+    fn ask(&mut self, ask: &Ask, _: u32, answer: Answerer) {
         let _ = self.0.send(Seen::Ask(Box::new(ask.clone()), answer));
-    }
-
-    fn settled(&mut self, ask: AskKey, how: AskCloseReason) {
-        let _ = self.0.send(Seen::Settled(ask, how));
     }
 }
 

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 
-use aetheel_model::agent::{AgentEventKind, Ask, AskDecision, AskKey, AskKind, Safety, StartTurn};
+use aetheel_model::agent::{Ask, AskDecision, AskKind, Safety, StartTurn};
 use aetheel_model::event::Lane;
 use aetheel_model::fold::Transcript;
 use aetheel_recording::{Backend, Recorder};
 use aetheel_turn::{
-    Answerer, AskCloseReason, Audience, Host, Launcher, Links, OnUnknown, ReachPolicy, StopReason,
+    Answerer, Audience, Host, Launcher, Links, OnUnknown, ReachPolicy, StopReason, TurnNews,
     TurnRequest, run,
 };
 
@@ -134,7 +134,7 @@ struct Unattended {
 }
 
 impl Audience for Unattended {
-    fn event(&mut self, _: &AgentEventKind, transcript: &Transcript) {
+    fn on(&mut self, _: &TurnNews, transcript: &Transcript) {
         let cost = transcript.usage().and_then(|usage| usage.cost_usd);
         if let (Some(cost), Some(most)) = (cost, self.most)
             && cost > most
@@ -144,7 +144,7 @@ impl Audience for Unattended {
         }
     }
 
-    fn ask(&mut self, ask: &Ask, answer: Answerer) {
+    fn ask(&mut self, ask: &Ask, _time: u32, answer: Answerer) {
         match &ask.kind {
             AskKind::Permission(_) | AskKind::PlanApproval(_) => {
                 answer.decide(AskDecision::AllowOnce);
@@ -153,6 +153,4 @@ impl Audience for Unattended {
             AskKind::Questions(_) | AskKind::SignIn(_) => {}
         }
     }
-
-    fn settled(&mut self, _: AskKey, _: AskCloseReason) {}
 }

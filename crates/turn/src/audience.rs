@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use tokio::sync::mpsc;
 
@@ -10,71 +11,30 @@ use aetheel_model::agent::{AgentEventKind, Ask, AskDecision, AskKey};
 use aetheel_model::fold::Transcript;
 use aetheel_model::policy::PolicyRuling;
 
-/// A running decision about a question. Resolves to `None` if only people decide.
-pub type Judgement = Pin<Box<dyn Future<Output = Option<PolicyRuling>> + Send>>;
+/// A running decision about a question. Resolves to `None` if no policy has decided.
+pub type Judgement = Pin<Box<dyn Future<Output = Option<PolicyVerdict>> + Send>>;
 
 /// A follower of a turn. Its methods are called in order and must return at once.
 pub trait Audience: Send {
-    /// Called for each event of the agent, with the transcript that includes the event.
-    fn event(&mut self, event: &AgentEventKind, transcript: &Transcript);
-
-    /// Called for each event from before a restart of the gateway, with its time in milliseconds
-    /// since 1970 if that is known. People may have seen it already.
-    fn replay_event(
-        &mut self,
-        event: &AgentEventKind,
-        transcript: &Transcript,
-        at_ms: Option<i64>,
-    ) {
-        let _ = at_ms;
-        self.event(event, transcript);
-    }
-
-    /// Called at the points before a restart at which the answer was interrupted: by the question
-    /// `ask`, or by a message of people to the agent (`None`).
-    fn past_interruption(&mut self, ask: Option<&Ask>) {
-        let _ = ask;
-    }
-
-    /// Called for each question from before a restart that nobody saw, because policies decided
-    /// about it. [`Audience::past_interruption`] is not called for it.
-    fn past_ruling(&mut self, ask: &Ask, ruling: &PolicyRuling) {
-        let _ = (ask, ruling);
-    }
-
-    /// Called for each question that was answered before a restart of the gateway.
-    fn past_answer(&mut self, ask: &Ask, decision: &AskDecision) {
-        let _ = (ask, decision);
-    }
+    /// Called for everything that people may see. After a restart of the gateway, it is called again
+    /// for everything that happened before ([`TurnNews::replayed`]).
+    ///
+    /// `transcript` is the turn so far, with the news.
+    fn on(&mut self, news: &TurnNews, transcript: &Transcript);
 
     /// Called when the agent asks, before people are asked. Returns the decision of policies, or
-    /// `None` if no policy decides about the question. The turn continues in the meantime.
+    /// `None` if no policy decides about the question. The turn continues in the meantime. After a
+    /// restart of the gateway, it is called again for the questions that are still open.
     fn judge(&mut self, ask: &Ask) -> Option<Judgement> {
         let _ = ask;
         None
     }
 
-    /// Called when policies have decided about a question. Returns the answer for the agent, or
-    /// `None` if people are asked. `is_repeated` is whether the agent asked before a restart.
-    fn ruled(
-        &mut self,
-        ask: &Ask,
-        ruling: &PolicyRuling,
-        is_repeated: bool,
-    ) -> Option<AskDecision> {
-        let _ = (ask, ruling, is_repeated);
-        None
-    }
-
-    /// Called when the agent asks people. The turn's time limits are paused until the answer.
-    /// Dropping `answer` unused dismisses the question.
-    fn ask(&mut self, ask: &Ask, answer: Answerer);
-
-    /// Called for each question from before a restart ([`Audience::past_interruption`]) that is
-    /// still open.
-    fn ask_again(&mut self, ask: &Ask, answer: Answerer) {
-        self.ask(ask, answer);
-    }
+    /// Called when the agent asks people. `time` is how often the agent has used the key of the
+    /// question in this turn, from 1. The turn's time limits are paused until the answer. Dropping
+    /// `answer` unused dismisses the question. After a restart of the gateway, it is called again
+    /// for the questions that are still open.
+    fn ask(&mut self, ask: &Ask, time: u32, answer: Answerer);
 
     /// Called for each call of a host tool whose effect goes beyond the turn. The result is
     /// [`call_done`](super::call_done) or [`call_failed`](super::call_failed), and may depend on
@@ -84,20 +44,52 @@ pub trait Audience: Send {
         let _ = (call, answer);
     }
 
-    /// Called for each call from before a restart of the gateway, at its point in the turn.
-    fn past_call(&mut self, call: &DelegatedCall) {
-        let _ = call;
-    }
-
-    /// Called when a question is closed without a decision of people.
-    fn settled(&mut self, ask: AskKey, how: AskCloseReason);
-
     /// Returns a future that completes when everything shown so far is on disk, or `None` if there
     /// is nothing to wait for. The driver shows and decides nothing more before that. It does not
     /// call this method for a stopped turn, and may drop the future and call the method again.
     fn until_durable(&mut self) -> Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> {
         None
     }
+}
+
+/// Something that happened in a turn.
+#[derive(Debug)]
+pub struct TurnNews {
+    /// The kind, with its contents.
+    pub kind: NewsKind,
+    /// Whether it happened before a restart of the gateway, so that people may have seen it.
+    pub replayed: bool,
+    /// The time of the last replayed event, in milliseconds since 1970, if it is known.
+    pub at_ms: Option<i64>,
+}
+
+/// The kinds of [`TurnNews`].
+#[derive(Debug)]
+pub enum NewsKind {
+    /// The agent did something.
+    Event(AgentEventKind),
+    /// People were asked, which interrupted the answer. Always replayed: new questions are
+    /// [`Audience::ask`].
+    Asked(Arc<Ask>),
+    /// The agent called a host tool. Always replayed: new calls are [`Audience::delegate`].
+    Called(DelegatedCall),
+    /// A message of people to the agent interrupted the answer. Always replayed.
+    Steered,
+    /// Policies decided about a question, or leave it to people.
+    Ruled(Arc<Ask>, PolicyRuling),
+    /// A question was answered. The agent gets the answer after this call.
+    Answered(Arc<Ask>, AskDecision),
+    /// A question or a call was closed without a decision of people.
+    Settled(AskKey, AskCloseReason),
+}
+
+/// The decision of policies about a question.
+#[derive(Debug)]
+pub struct PolicyVerdict {
+    /// The decision.
+    pub ruling: PolicyRuling,
+    /// The answer for the agent, or `None` if people are asked.
+    pub answer: Option<AskDecision>,
 }
 
 /// The reason why a question was closed without a decision of people.

@@ -1,13 +1,11 @@
 //! The time limits of one turn and of its questions. The limits of the turn are paused while a
-//! question is open.
+//! question is open. Pure.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tokio::time::Instant;
-
-use super::Host;
 use aetheel_model::agent::AskKey;
+use aetheel_model::limits::AgentLimits;
 
 /// How much earlier than its agent a question expires, so that the agent still gets the decision.
 const EARLIER: Duration = Duration::from_secs(2);
@@ -38,14 +36,14 @@ pub(super) enum Overdue {
 }
 
 impl TurnTimer {
-    pub(super) fn new(started: Instant, host: &Host) -> Self {
+    pub(super) fn new(started: Instant, now: Instant, limits: &AgentLimits) -> Self {
         Self {
             started,
-            budget: started + host.limits.query_timeout,
-            last_active: Instant::now(),
-            idle_timeout: host.limits.idle_timeout,
+            budget: started + limits.query_timeout,
+            last_active: now,
+            idle_timeout: limits.idle_timeout,
             tool_running: false,
-            ask_timeout: host.limits.ask_timeout,
+            ask_timeout: limits.ask_timeout,
             paused: None,
             asks: BTreeMap::new(),
         }
@@ -53,35 +51,33 @@ impl TurnTimer {
 
     /// Continues the limits of a turn that began before a restart of the gateway. `elapsed` is the
     /// time since the turn began, and `spent` the part of it that counts towards the limit.
-    pub(super) fn resume(&mut self, spent: Duration, elapsed: Duration) {
-        let now = Instant::now();
+    pub(super) fn resume(&mut self, now: Instant, spent: Duration, elapsed: Duration) {
         self.started = now.checked_sub(elapsed).unwrap_or(now);
         self.budget = (self.budget.max(now)).checked_sub(spent).unwrap_or(now).max(now);
         self.last_active = now;
     }
 
-    pub(super) fn elapsed(&self) -> Duration {
-        self.started.elapsed()
+    pub(super) fn elapsed(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.started)
     }
 
     /// Restarts the limit for an agent without output.
-    pub(super) fn active(&mut self) {
-        self.last_active = Instant::now();
+    pub(super) fn active(&mut self, now: Instant) {
+        self.last_active = now;
     }
 
     /// Sets whether one of the agent's tools runs. The limit for an agent without output is
     /// suspended while one does.
-    pub(super) fn tool_runs(&mut self, runs: bool) {
+    pub(super) fn tool_runs(&mut self, now: Instant, runs: bool) {
         if self.tool_running && !runs {
-            self.active();
+            self.active(now);
         }
         self.tool_running = runs;
     }
 
     /// Adds an open question and pauses the limits of the turn. `deadline` is the time after which
     /// the agent stops waiting for the answer.
-    pub(super) fn open_ask(&mut self, ask: AskKey, deadline: Option<Duration>) {
-        let now = Instant::now();
+    pub(super) fn open_ask(&mut self, now: Instant, ask: AskKey, deadline: Option<Duration>) {
         self.paused.get_or_insert(now);
         let before = deadline.map(|deadline| deadline - EARLIER.min(deadline / 2));
         let timeout = before.map_or(self.ask_timeout, |before| before.min(self.ask_timeout));
@@ -90,12 +86,12 @@ impl TurnTimer {
 
     /// Removes a question. If it was the last open one, the limits of the turn continue. Returns
     /// false if the question was not open.
-    pub(super) fn close_ask(&mut self, ask: AskKey) -> bool {
+    pub(super) fn close_ask(&mut self, now: Instant, ask: AskKey) -> bool {
         let open = self.asks.remove(&ask).is_some();
         if self.asks.is_empty()
             && let Some(since) = self.paused.take()
         {
-            let stood = since.elapsed();
+            let stood = now.saturating_duration_since(since);
             self.budget += stood;
             self.last_active += stood;
         }
@@ -107,8 +103,8 @@ impl TurnTimer {
         self.asks.iter().filter(|(_, at)| **at <= now).map(|(ask, _)| *ask).collect()
     }
 
-    pub(super) fn open_asks(&self) -> impl Iterator<Item = AskKey> {
-        self.asks.keys().copied()
+    pub(super) fn open_asks(&self) -> Vec<AskKey> {
+        self.asks.keys().copied().collect()
     }
 
     /// Returns the limit that is exceeded at `now`.
@@ -166,10 +162,9 @@ mod tests {
             (Some(second), second / 2),
         ] {
             let mut clock = clock();
-            let before = Instant::now();
-            clock.open_ask(1, deadline);
-            let at = clock.next_expiry().expect("it is open");
-            assert!(before + expires <= at && at <= Instant::now() + expires, "{deadline:?}");
+            let now = clock.started;
+            clock.open_ask(now, 1, deadline);
+            assert_eq!(clock.next_expiry(), Some(now + expires), "{deadline:?}");
         }
     }
 
@@ -178,13 +173,12 @@ mod tests {
         let mut clock = clock();
         let began = clock.started;
         assert_eq!(clock.overdue(began + IDLE), Some(Overdue::Silence));
-        clock.tool_runs(true);
+        clock.tool_runs(began, true);
         assert_eq!(clock.overdue(began + IDLE * 3), None);
         assert_eq!(clock.limit(), Some(clock.budget));
         assert_eq!(clock.overdue(clock.budget), Some(Overdue::Budget));
-        clock.tool_runs(false);
-        let ended = clock.last_active;
-        assert!(ended >= began, "the limit starts again at the tool's end");
+        let ended = began + IDLE * 4;
+        clock.tool_runs(ended, false);
         assert_eq!(clock.overdue(ended + IDLE - Duration::from_millis(1)), None);
         assert_eq!(clock.overdue(ended + IDLE), Some(Overdue::Silence));
     }
@@ -192,10 +186,12 @@ mod tests {
     #[test]
     fn limits_are_paused_while_a_question_is_open() {
         let mut clock = clock();
-        clock.open_ask(1, None);
-        assert_eq!((clock.overdue(clock.budget + IDLE), clock.limit()), (None, None));
-        assert!(clock.close_ask(1));
-        assert_eq!(clock.overdue(Instant::now()), None);
-        assert_eq!(clock.overdue(clock.last_active + IDLE), Some(Overdue::Silence));
+        let (began, budget) = (clock.started, clock.budget);
+        clock.open_ask(began, 1, None);
+        assert_eq!((clock.overdue(budget + IDLE), clock.limit()), (None, None));
+        let answered = began + IDLE * 9;
+        assert!(clock.close_ask(answered, 1));
+        assert_eq!((clock.overdue(answered), clock.budget), (None, budget + IDLE * 9));
+        assert_eq!(clock.overdue(answered + IDLE), Some(Overdue::Silence));
     }
 }

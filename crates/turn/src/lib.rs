@@ -36,7 +36,9 @@ mod turn_result;
 mod working_directory;
 
 pub use agent_folders::{AgentFolders, LinkError};
-pub use audience::{Answerer, AskCloseReason, Audience, Judgement};
+pub use audience::{
+    Answerer, AskCloseReason, Audience, Judgement, NewsKind, PolicyVerdict, TurnNews,
+};
 pub use backends::{Backends, VersionError};
 pub use blob::Blob;
 pub use driver::{Steering, TurnRequest, run};

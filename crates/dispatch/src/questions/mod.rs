@@ -302,9 +302,6 @@ impl Questions {
         let audit = audit.by(person.id(), Some(person.name())).with("question", id);
         let _ = entry.context.decided_by.set(by.clone());
         let mut taken = Err(AnswerRefusal::Gone);
-        // The agent may ask again as soon as it receives the decision, so the mode of planning
-        // changes first.
-        entry.context.planning.on_decision(&entry.ask, &decision);
         // The decision is sent and shown under the lock of the reply, because the decision may end
         // the turn, which takes the reply.
         entry.reply.with(|reply| {

@@ -20,7 +20,7 @@ use aetheel_model::prompt::{Expansion, neutralise};
 use aetheel_model::redact::Redactor;
 use aetheel_runtime::figures;
 use aetheel_store::workspace::LaneSettings;
-use aetheel_turn::{Judgement, Policies};
+use aetheel_turn::{Judgement, Policies, PolicyVerdict};
 
 /// The maximum number of denied requests that the notice names.
 const NAMED_LIMIT: usize = 3;
@@ -70,13 +70,14 @@ impl PolicyGate {
         &self,
         ask: &Ask,
         collision: Option<impl Future<Output = Option<String>> + Send + 'static>,
+        expansion: &Expansion,
     ) -> Option<Judgement> {
         let request = || PolicyRequest::of(self.context.clone(), ask, &self.redactor);
         let request = if self.policies.is_empty() { None } else { request() };
         if request.is_none() && collision.is_none() {
             return None;
         }
-        let (gate, key) = (self.clone(), ask.ask);
+        let (gate, key, expansion) = (self.clone(), ask.ask, expansion.clone());
         Some(Box::pin(async move {
             let ruling = match request {
                 Some(request) => {
@@ -91,19 +92,26 @@ impl PolicyGate {
                 Some(collision) => collision.await,
                 None => None,
             };
-            let Some(reason) = collision else { return ruling };
-            let ruling = ruling.unwrap_or_else(|| PolicyRuling::undecided(key));
-            Some(ruling.with_collision(reason, &gate.redactor))
+            let ruling = match collision {
+                Some(reason) => {
+                    let ruling = ruling.unwrap_or_else(|| PolicyRuling::undecided(key));
+                    ruling.with_collision(reason, &gate.redactor)
+                }
+                None => ruling?,
+            };
+            let answer = match ruling.effect {
+                PolicyEffect::Allow => Some(AskDecision::AllowOnce),
+                PolicyEffect::Deny => {
+                    Some(AskDecision::Deny(Some(neutralise(&ruling.refusal(), &expansion, None))))
+                }
+                PolicyEffect::Ask | PolicyEffect::Pass => None,
+            };
+            Some(PolicyVerdict { ruling, answer })
         }))
     }
 
-    /// Logs and counts a decision. Returns the answer for the agent, or `None` if people are asked.
-    pub(crate) fn apply(
-        &self,
-        ask: &Ask,
-        ruling: &PolicyRuling,
-        expansion: &Expansion,
-    ) -> Option<AskDecision> {
+    /// Logs and counts a decision.
+    pub(crate) fn log(&self, ask: &Ask, ruling: &PolicyRuling) {
         let effect = ruling.effect.word();
         for vote in &ruling.votes {
             figures::policy_decided(
@@ -116,14 +124,6 @@ impl PolicyGate {
         let reason = ruling.decisive().map(|vote| vote.reason.as_str());
         let over_ceiling = ruling.over_ceiling.then_some("POLICY_ALLOW");
         tracing::info!(request, effect, policy, reason, over_ceiling, "policies decided");
-        self.note(ask, ruling);
-        match ruling.effect {
-            PolicyEffect::Allow => Some(AskDecision::AllowOnce),
-            PolicyEffect::Deny => {
-                Some(AskDecision::Deny(Some(neutralise(&ruling.refusal(), expansion, None))))
-            }
-            PolicyEffect::Ask | PolicyEffect::Pass => None,
-        }
     }
 
     /// Remembers a denied request for the notice.

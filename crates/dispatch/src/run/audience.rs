@@ -17,7 +17,6 @@ use crate::outlet::question::Settlement;
 use crate::persistence::EventProgress;
 use crate::questions::policies::PolicyGate;
 use crate::questions::{QuestionContext, Questions, planning, question_id};
-use crate::turn_feed::TurnFeed;
 use aetheel_model::agent::descriptor::Feature;
 use aetheel_model::agent::{
     AgentEventKind, AllowedTools, Ask, AskDecision, AskKey, AskKind, ToolStart, ToolStatus, permits,
@@ -28,7 +27,9 @@ use aetheel_model::plain::one_line;
 use aetheel_model::policy::PolicyRuling;
 use aetheel_recording::Backend;
 use aetheel_store::workspace::PendingSave;
-use aetheel_turn::{Answerer, AskCloseReason, Audience, DelegatedCall, Judgement};
+use aetheel_turn::{
+    Answerer, AskCloseReason, Audience, DelegatedCall, Judgement, NewsKind, TurnNews,
+};
 
 /// Shows one turn in its reply. Dropping it closes the open questions.
 pub(super) struct TurnAudience<'a> {
@@ -55,11 +56,9 @@ pub(super) struct TurnView<'a> {
     pub(super) reply: Arc<ReplyHandle>,
 }
 
-/// The questions that the backend asked with one key.
+/// The last question that the backend asked with one key.
 #[derive(Default)]
 pub(super) struct AskProgress {
-    /// How often the backend has used the key.
-    uses: u32,
     /// The id of the open question.
     open: Option<String>,
     /// Why people are asked about the files of the request, until they are asked.
@@ -104,20 +103,12 @@ impl ToolGate {
 }
 
 impl TurnView<'_> {
-    /// Shows an event.
-    fn pass(&mut self, event: &AgentEventKind, feed: &TurnFeed) {
-        let Self { stream, shown, reply } = self;
-        stream.pass(event, |event| show(shown, reply, Some(feed), event));
-    }
-
-    /// Shows an event that the observers got from the previous process.
-    fn pass_again(&mut self, event: &AgentEventKind, feed: &TurnFeed, at_ms: Option<i64>) {
+    /// Shows an event with the transcript so far, and passes it to observers. Both have no secrets.
+    fn pass(&mut self, event: &AgentEventKind, observe: impl Fn(&AgentEventKind)) {
         let Self { stream, shown, reply } = self;
         stream.pass(event, |event| {
-            if let Some(at_ms) = at_ms {
-                feed.past_event(event, at_ms);
-            }
-            show(shown, reply, None, event);
+            observe(event);
+            show(shown, reply, event);
         });
     }
 }
@@ -127,95 +118,114 @@ impl TurnAudience<'_> {
     pub(super) fn flush(&mut self) {
         self.pass_first_tool();
         let TurnView { stream, shown, reply } = &mut self.view;
-        stream.flush(|event| show(shown, reply, Some(&self.context.feed), event));
+        stream.flush(|event| {
+            self.context.feed.agent_event(event);
+            show(shown, reply, event);
+        });
     }
 
-    fn count_usage(&self, event: &AgentEventKind) {
-        if let AgentEventKind::Usage(usage) = event {
-            self.budgets.on_usage(&self.context.turn, usage);
-        }
-    }
-
-    fn pass_first_tool(&mut self) {
-        if let Some((_, event)) = self.first_tool.take() {
-            self.view.pass(&event, &self.context.feed);
-        }
-    }
-
-    /// Handles the end of a tool, which may have happened before the gateway was restarted.
-    fn note_tool_end(&mut self, event: &AgentEventKind, transcript: &Transcript, is_past: bool) {
-        let Some(end) = event.tool_end() else { return };
-        let start = transcript.tool(&end.id).map(|tool| &tool.start);
-        if let Some(start) = start.filter(|_| end.status == ToolStatus::Ok && !is_past) {
-            self.tools.watch(start);
-        }
-        self.files.on_tool_end(end, start, is_past);
-    }
-}
-
-/// Shows an event, with the transcript so far, and passes it to observers. Both have no secrets.
-fn show(shown: &LiveTurn, reply: &ReplyHandle, feed: Option<&TurnFeed>, event: &AgentEventKind) {
-    if let Some(feed) = feed {
-        feed.agent_event(event);
-    }
-    shown.apply(event, |transcript| reply.with(|reply| reply.update(event, transcript)));
-}
-
-impl Audience for TurnAudience<'_> {
-    fn event(&mut self, event: &AgentEventKind, transcript: &Transcript) {
+    /// Shows an event of the agent.
+    fn on_event(&mut self, event: &AgentEventKind, news: &TurnNews, transcript: &Transcript) {
         // A first tool is still pending here only if the turn is being stopped, which does not wait
         // for the disk.
         self.pass_first_tool();
-        if event.tool_start().is_some()
-            && let Some(saving) = self.kept.record_tool_use()
-        {
+        let saving = event.tool_start().and_then(|_| self.kept.record_tool_use());
+        // The journal has the record of a replayed tool already, or gets it soon.
+        if let Some(saving) = saving.filter(|_| !news.replayed) {
             // The tool is shown once its record is on disk. Otherwise, after a crash, people could
             // have seen a tool that the next process does not know of.
             self.first_tool = Some((saving, event.clone()));
             return;
         }
-        self.count_usage(event);
-        self.note_tool_end(event, transcript, false);
-        self.view.pass(event, &self.context.feed);
+        if let AgentEventKind::Usage(usage) = event {
+            self.budgets.on_usage(&self.context.turn, usage);
+        }
+        if let Some(end) = event.tool_end() {
+            let start = transcript.tool(&end.id).map(|tool| &tool.start);
+            let is_new = end.status == ToolStatus::Ok && !news.replayed;
+            if let Some(start) = start.filter(|_| is_new) {
+                self.tools.watch(start);
+            }
+            self.files.on_tool_end(end, start, news.replayed);
+        }
+        let feed = &self.context.feed;
+        self.view.pass(event, |event| match news.at_ms {
+            // The observers got it from the previous process.
+            Some(at_ms) => feed.past_event(event, at_ms),
+            None if news.replayed => {}
+            None => feed.agent_event(event),
+        });
     }
 
-    /// Shows the event at once: people have already seen this part of the turn.
-    fn replay_event(
-        &mut self,
-        event: &AgentEventKind,
-        transcript: &Transcript,
-        at_ms: Option<i64>,
-    ) {
-        if event.tool_start().is_some() {
-            // The journal has this record already, or gets it soon.
-            drop(self.kept.record_tool_use());
+    fn pass_first_tool(&mut self) {
+        if let Some((_, event)) = self.first_tool.take() {
+            self.view.pass(&event, |event| self.context.feed.agent_event(event));
         }
-        self.count_usage(event);
-        self.note_tool_end(event, transcript, true);
-        self.view.pass_again(event, &self.context.feed, at_ms);
     }
 
-    fn past_interruption(&mut self, ask: Option<&Ask>) {
-        if let Some(ask) = ask {
-            self.asks.entry(ask.ask).or_default().uses += 1;
+    fn on_ruling(&mut self, ask: &Ask, ruling: &PolicyRuling) {
+        self.context.feed.policy_decided(ask, ruling);
+        if let Some(reason) = ruling.collision() {
+            self.asks.entry(ask.ask).or_default().collision = Some(reason.to_owned());
         }
-        let refused = |ask: &Ask| match &ask.kind {
+        self.policies.log(ask, ruling);
+        if ruling.is_final() {
+            let policy = ruling.decisive().map(|vote| vote.policy.as_str());
+            let entry = self.context.decided(ask, "policy", ruling.effect.word());
+            entry.with_known("policy", policy).note();
+        }
+    }
+
+    /// Returns whether the operator's settings refuse a request.
+    fn refuses(&self, ask: &Ask) -> bool {
+        match &ask.kind {
             AskKind::Permission(tool) if !self.tools.permits(tool) => true,
             kind => self.context.planning.refusal(kind).is_some(),
-        };
-        // People did not see questions that were refused automatically.
-        if !ask.is_some_and(refused) {
-            self.view.reply.with(|reply| reply.was_interrupted());
         }
     }
 
-    fn past_ruling(&mut self, ask: &Ask, ruling: &PolicyRuling) {
-        self.asks.entry(ask.ask).or_default().uses += 1;
-        self.policies.note(ask, ruling);
+    fn on_settled(&mut self, ask: AskKey, how: AskCloseReason) {
+        let asked = self.asks.get_mut(&ask).and_then(|progress| progress.open.take());
+        let Some(id) = asked else { return };
+        let (how, word) = match how {
+            AskCloseReason::Withdrawn => (Settlement::Withdrawn, "withdrawn"),
+            AskCloseReason::Expired => (Settlement::Expired, "expired"),
+            AskCloseReason::TurnEnded => (Settlement::TurnEnded, "turn-ended"),
+        };
+        // Otherwise a person has answered in the meantime, and the reply shows that.
+        if self.questions.close_unanswered(&id, word) {
+            tracing::info!(question = id, ?how, "question closed without an answer");
+            let question = id.clone();
+            let closed = ObservedKind::QuestionClosed { question, result: word, person: None };
+            self.context.feed.send(closed);
+            self.view.reply.with(|reply| reply.question_settled(&id, &how));
+        }
     }
+}
 
-    fn past_answer(&mut self, ask: &Ask, decision: &AskDecision) {
-        self.context.planning.on_decision(ask, decision);
+fn show(shown: &LiveTurn, reply: &ReplyHandle, event: &AgentEventKind) {
+    shown.apply(event, |transcript| reply.with(|reply| reply.update(event, transcript)));
+}
+
+impl Audience for TurnAudience<'_> {
+    fn on(&mut self, news: &TurnNews, transcript: &Transcript) {
+        match &news.kind {
+            NewsKind::Event(event) => self.on_event(event, news, transcript),
+            NewsKind::Ruled(ask, ruling) => {
+                self.policies.note(ask, ruling);
+                if !news.replayed {
+                    self.on_ruling(ask, ruling);
+                }
+            }
+            NewsKind::Answered(ask, decision) => self.context.planning.on_decision(ask, decision),
+            NewsKind::Settled(ask, how) => self.on_settled(*ask, *how),
+            // People did not see these.
+            NewsKind::Asked(ask) if self.refuses(ask) => {}
+            NewsKind::Called(call) if !self.calls.1.asks_people(&call.request) => {}
+            NewsKind::Asked(_) | NewsKind::Called(_) | NewsKind::Steered => {
+                self.view.reply.with(|reply| reply.was_interrupted());
+            }
+        }
     }
 
     fn until_durable(&mut self) -> Option<Pin<Box<dyn Future<Output = ()> + Send + '_>>> {
@@ -234,35 +244,10 @@ impl Audience for TurnAudience<'_> {
         if !self.tools.permits(tool) || self.context.planning.refuses(tool) {
             return None;
         }
-        self.policies.judge(ask, self.files.check(ask))
+        self.policies.judge(ask, self.files.check(ask), &self.context.expansion)
     }
 
-    fn ruled(
-        &mut self,
-        ask: &Ask,
-        ruling: &PolicyRuling,
-        is_repeated: bool,
-    ) -> Option<AskDecision> {
-        self.context.feed.policy_decided(ask, ruling);
-        if let Some(reason) = ruling.collision() {
-            self.asks.entry(ask.ask).or_default().collision = Some(reason.to_owned());
-        }
-        let decision = self.policies.apply(ask, ruling, &self.context.expansion)?;
-        let policy = ruling.decisive().map(|vote| vote.policy.as_str());
-        let entry = self.context.decided(ask, "policy", ruling.effect.word());
-        entry.with_known("policy", policy).note();
-        if !is_repeated {
-            self.asks.entry(ask.ask).or_default().uses += 1;
-        }
-        Some(decision)
-    }
-
-    fn ask(&mut self, ask: &Ask, answer: Answerer) {
-        self.asks.entry(ask.ask).or_default().uses += 1;
-        self.ask_again(ask, answer);
-    }
-
-    fn ask_again(&mut self, ask: &Ask, answer: Answerer) {
+    fn ask(&mut self, ask: &Ask, time: u32, answer: Answerer) {
         if let AskKind::Permission(tool) = &ask.kind
             && !self.tools.permits(tool)
         {
@@ -285,7 +270,7 @@ impl Audience for TurnAudience<'_> {
             return;
         }
         let progress = self.asks.entry(ask.ask).or_default();
-        let (collision, time) = (progress.collision.take(), progress.uses.max(1));
+        let collision = progress.collision.take();
         let context = QuestionContext { collision, ..self.context.clone() };
         let question = self.questions.open(context, ask, time, answer, &self.view.reply);
         if let Some(before) = progress.open.replace(question.id.clone()) {
@@ -317,30 +302,6 @@ impl Audience for TurnAudience<'_> {
             reply: self.view.reply.clone(),
             saving: saving.map(|saving| (self.kept.clone(), saving)),
         });
-    }
-
-    fn past_call(&mut self, call: &DelegatedCall) {
-        if self.calls.1.asks_people(&call.request) {
-            self.view.reply.with(|reply| reply.was_interrupted());
-        }
-    }
-
-    fn settled(&mut self, ask: AskKey, how: AskCloseReason) {
-        let asked = self.asks.get_mut(&ask).and_then(|progress| progress.open.take());
-        let Some(id) = asked else { return };
-        let (how, word) = match how {
-            AskCloseReason::Withdrawn => (Settlement::Withdrawn, "withdrawn"),
-            AskCloseReason::Expired => (Settlement::Expired, "expired"),
-            AskCloseReason::TurnEnded => (Settlement::TurnEnded, "turn-ended"),
-        };
-        // Otherwise a person has answered in the meantime, and the reply shows that.
-        if self.questions.close_unanswered(&id, word) {
-            tracing::info!(question = id, ?how, "question closed without an answer");
-            let question = id.clone();
-            let closed = ObservedKind::QuestionClosed { question, result: word, person: None };
-            self.context.feed.send(closed);
-            self.view.reply.with(|reply| reply.question_settled(&id, &how));
-        }
     }
 }
 

@@ -19,12 +19,12 @@ use super::turn_log::{audit_begin, line_of};
 use crate::channel::error::LaneDirectoryError;
 use crate::outlet::{TurnAnswer, messages};
 use crate::turn_feed::TurnFeed;
-use aetheel_model::agent::{AgentEventKind, Ask, AskKey};
+use aetheel_model::agent::Ask;
 use aetheel_model::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
 use aetheel_model::fold::Transcript;
 use aetheel_recording::Ending;
 use aetheel_store::workspace::{Hook, HookInstruction, Hooks};
-use aetheel_turn::{Answerer, AskCloseReason, Audience, StopReason, TurnRequest, TurnResult};
+use aetheel_turn::{Answerer, Audience, NewsKind, StopReason, TurnNews, TurnRequest, TurnResult};
 
 /// The reason why a hook failed.
 #[derive(Debug, thiserror::Error)]
@@ -194,11 +194,13 @@ struct HookAudience<'a> {
 }
 
 impl Audience for HookAudience<'_> {
-    fn event(&mut self, event: &AgentEventKind, _transcript: &Transcript) {
-        self.stream.pass(event, |event| self.feed.agent_event(event));
+    fn on(&mut self, news: &TurnNews, _transcript: &Transcript) {
+        if let NewsKind::Event(event) = &news.kind {
+            self.stream.pass(event, |event| self.feed.agent_event(event));
+        }
     }
 
-    fn ask(&mut self, ask: &Ask, answer: Answerer) {
+    fn ask(&mut self, ask: &Ask, _time: u32, answer: Answerer) {
         tracing::warn!(
             title = ask.title.escape_debug().to_string(),
             "dismissed a question of a hook's agent, because nobody can answer it"
@@ -206,6 +208,4 @@ impl Audience for HookAudience<'_> {
         // Dropping it dismisses the question.
         drop(answer);
     }
-
-    fn settled(&mut self, _ask: AskKey, _how: AskCloseReason) {}
 }

@@ -1,65 +1,42 @@
 //! The end of a turn: its ending and its result.
 
+use tokio::time::Instant;
+
 use super::Driver;
-use crate::AskCloseReason;
+use super::machine::{TurnFailures, TurnMachine};
 use crate::stop::Cause;
 use crate::turn_result::{Suspicion, TurnFindings, TurnResult};
-use aetheel_model::agent::AgentFailure;
 use aetheel_model::fold::bounded;
 use aetheel_model::plain::counted;
-use aetheel_recording::{Ending, GuestFailure, TurnEvidence, TurnObservations};
-
-/// The failures of the guest and the agent during a turn.
-#[derive(Debug, Default)]
-pub(super) struct TurnFailures {
-    /// Whether the guest failed before the turn was stopped, while its agent kept running.
-    pub(super) guest_failed: bool,
-    pub(super) failure: Option<GuestFailure>,
-    /// The reason to report if the turn ends without an outcome from the guest.
-    pub(super) agent: Option<AgentFailure>,
-    /// The end of the stderr of the process that exited last.
-    pub(super) stderr: String,
-}
+use aetheel_recording::{Ending, TurnEvidence, TurnObservations};
 
 impl Driver<'_> {
     pub(super) fn finish(mut self) -> TurnResult {
-        for ask in self.timer.open_asks() {
-            self.audience.settled(ask, AskCloseReason::TurnEnded);
-        }
-        for end in self.guard.close_tools() {
-            self.audience.event(&end, self.guard.transcript());
-        }
-        let took = self.timer.elapsed();
-        let excess = self.guard.excess().map(str::to_owned);
-        let (transcript, session, done) = self.guard.into_parts();
+        let now = Instant::now().into_std();
+        let effects = self.machine.close(now);
+        self.carry_out(effects);
+        let TurnMachine { guard, timer, observed, failures, examined, stopping, .. } = self.machine;
+        let excess = guard.excess().map(str::to_owned);
+        let (transcript, session, done) = guard.into_parts();
         // A turn that exceeded a limit has no answer, because part of it was dropped.
         let done = done.filter(|_| excess.is_none());
         let (outcome, text, usage) =
             done.map_or((None, None, None), |done| (Some(done.outcome), done.text, done.usage));
+        let TurnFailures { guest_failed, failure, agent, stderr } = failures;
         // A failure of the guest before the stop explains the ending better, unless a person
         // stopped the turn.
-        let TurnFailures { guest_failed, failure, agent, stderr } = self.trouble;
         let cause =
-            self.stopping.cause.filter(|cause| !guest_failed || matches!(cause, Cause::Asked(_)));
-        let stopped = cause.map(|cause| match cause {
-            Cause::Asked(reason) => reason.into(),
-            Cause::TimedOut => Ending::TimedOut,
-            Cause::Silent => Ending::Silent,
-            Cause::Output => Ending::Limit("too much output".to_owned()),
-            Cause::Rounds => {
-                Ending::Limit(format!("more than {}", counted(self.host.max_turns, "tool use")))
-            }
-            Cause::Excess => Ending::Limit(excess.unwrap_or_default()),
-        });
+            stopping.cause.filter(|cause| !guest_failed || matches!(cause, Cause::Asked(_)));
+        let stopped = cause.map(|cause| ending_of(cause, self.host.max_turns, excess));
         let text = text.map_or_else(|| transcript.text(), bounded);
         let usage = usage.or_else(|| transcript.usage());
-        let observed = TurnObservations { output: self.slot.link.has_output(), ..self.observed };
+        let observed = TurnObservations { output: self.slot.link.has_output(), ..observed };
         let seen = TurnEvidence {
             observed,
             transcript: &transcript,
             text: &text,
             usage: usage.as_ref(),
-            lost: self.examined.lost.as_deref(),
+            lost: examined.lost.as_deref(),
         };
         let ending = Ending::of(outcome, failure, stopped, agent)
             .with_readable_message(&stderr, &self.backend.descriptor().stderr_noise)
@@ -68,7 +45,7 @@ impl Driver<'_> {
         let silent = ending == Ending::Completed && seen.is_silent();
         let baselines = self.host.agents.baselines();
         let is_unusual = silent && baselines.always_answers(&self.backend.descriptor().name);
-        let lost_part = self.examined.lost_part.filter(|_| ending == Ending::Completed);
+        let lost_part = examined.lost_part.filter(|_| ending == Ending::Completed);
         let suspicion =
             lost_part.map(Suspicion::LostPart).or_else(|| is_unusual.then_some(Suspicion::Silence));
         self.slot.ending = ending.to_string();
@@ -83,16 +60,29 @@ impl Driver<'_> {
             session,
             usage,
             transcript,
-            took,
+            took: timer.elapsed(now),
             findings: TurnFindings {
                 output: observed.output,
                 orphaned: observed.orphaned,
                 silent,
                 suspicion,
                 is_usual: true,
-                positions: self.examined.positions,
+                positions: examined.positions,
             },
             slot: self.slot.into(),
         }
+    }
+}
+
+/// Returns the ending of a turn that the host stopped. `excess` is the limit of the guard that the
+/// turn exceeded.
+fn ending_of(cause: Cause, max_turns: u32, excess: Option<String>) -> Ending {
+    match cause {
+        Cause::Asked(reason) => reason.into(),
+        Cause::TimedOut => Ending::TimedOut,
+        Cause::Silent => Ending::Silent,
+        Cause::Output => Ending::Limit("too much output".to_owned()),
+        Cause::Rounds => Ending::Limit(format!("more than {}", counted(max_turns, "tool use"))),
+        Cause::Excess => Ending::Limit(excess.unwrap_or_default()),
     }
 }

@@ -7,23 +7,15 @@ use tokio::sync::mpsc;
 use tokio::task::{Id, JoinSet};
 use tracing::Instrument as _;
 
-use crate::{Answerer, Judgement};
-use aetheel_model::agent::{Ask, AskDecision, AskKey};
-use aetheel_model::policy::PolicyRuling;
-
-/// A question of the agent.
-#[derive(Clone, Debug)]
-pub(super) struct AskedQuestion {
-    pub(super) ask: Ask,
-    /// Whether the agent asked before a restart of the gateway.
-    pub(super) is_repeated: bool,
-}
+use super::effects::{AskedQuestion, TurnInput};
+use crate::{Answerer, Judgement, PolicyVerdict};
+use aetheel_model::agent::{AskDecision, AskKey};
 
 /// The running decisions of policies. Dropping it ends them.
 pub(super) struct Judging {
     /// Sends decisions of people to the driver. Cloned for each question.
     decide: mpsc::UnboundedSender<(AskKey, AskDecision)>,
-    running: JoinSet<Option<PolicyRuling>>,
+    running: JoinSet<Option<PolicyVerdict>>,
     questions: HashMap<Id, AskedQuestion>,
 }
 
@@ -43,22 +35,17 @@ impl Judging {
         self.questions.insert(id, question);
     }
 
-    /// Forgets a question that was closed before the decision.
-    pub(super) fn forget(&mut self, ask: AskKey) {
-        self.questions.retain(|_, question| question.ask.ask != ask);
-    }
-
     /// Waits for the next decision. The decision is `None` if people decide, or if it failed by a
     /// panic. Dropping the future loses nothing.
-    pub(super) async fn next(&mut self) -> (AskedQuestion, Option<PolicyRuling>) {
+    pub(super) async fn next(&mut self) -> TurnInput {
         loop {
-            let (id, ruling) = match self.running.join_next_with_id().await {
+            let (id, verdict) = match self.running.join_next_with_id().await {
                 Some(Ok(ended)) => ended,
                 Some(Err(error)) => (error.id(), None),
                 None => pending().await,
             };
             if let Some(question) = self.questions.remove(&id) {
-                return (question, ruling);
+                return TurnInput::Ruling(question, verdict);
             }
         }
     }

@@ -1,37 +1,37 @@
-//! Drives one turn on its link: passes the agent's events to the audience and people's decisions to
-//! the agent, until the turn has exactly one outcome.
+//! Drives one turn on its link, until the turn has exactly one outcome.
 //!
-//! `stopping` has the steps by which a turn is stopped, and `finish` its end. `asks` answers the
-//! agent's questions, with the decisions of policies (`judging`) or of people. `catch_up` continues
-//! a turn after a restart of the gateway. The time limits of the turn are in `clock`. Processes and
-//! the guest belong to the link. `tests/dispatch` tests this module.
+//! `machine` has the state of the turn. It gets everything that happens as an input, also after a
+//! restart of the gateway, and returns `effects`: news for the audience, questions to people,
+//! requests to the link. This file waits for the inputs and carries out the effects. `stopping` has
+//! the steps by which a turn is stopped, `judging` the running decisions of policies, and `finish`
+//! the end of a turn. The time limits of the turn are in `clock`. Processes and the guest belong to
+//! the link. `tests/dispatch` tests this module.
 
-mod asks;
-mod catch_up;
+mod effects;
 mod finish;
 mod judging;
+mod machine;
 mod stopping;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
-use self::finish::TurnFailures;
-use self::judging::{AskedQuestion, Judging};
-use self::stopping::{Stopping, TurnPhase};
-use super::clock::TurnTimer;
-use super::guard::Guard;
-use super::link::{LinkReport, LinkRequest};
+use self::effects::{AskedQuestion, TurnEffect, TurnInput};
+use self::judging::Judging;
+use self::machine::{TurnMachine, TurnRules};
+use super::link::LinkReport;
 use super::links::{ContinuedTurn, Links, NewTurn, TurnSlot};
-use super::stop::{Cause, stopped};
+use super::stop::stopped;
 use super::turn_result::{StopReason, TurnResult};
-use super::{AskCloseReason, Audience, Blob, Host};
+use super::{Audience, Blob, Host};
 use aetheel_model::agent::descriptor::{Feature, LinkSharing};
-use aetheel_model::agent::{AgentEventKind, AgentFailure, PromptPart, StartTurn, SteerOutcome};
+use aetheel_model::agent::{AskDecision, AskKey, PromptPart, StartTurn, SteerOutcome};
 use aetheel_model::event::Lane;
-use aetheel_recording::conservation::Examination;
-use aetheel_recording::{Backend, TurnObservations};
+use aetheel_recording::Backend;
 use aetheel_runtime::figures;
 
 /// Maximum number of links that a turn tries if each is about to close.
@@ -72,64 +72,42 @@ pub struct TurnRequest {
 ///
 /// Dropping the future ends the turn, and the agent if it serves no other turn.
 pub async fn run(request: TurnRequest, links: &Links, audience: &mut dyn Audience) -> TurnResult {
-    let TurnRequest { id, event, lane, backend, start, blobs, mut stop, mut steers, continued } =
-        request;
-    let started = Instant::now();
-    let (decide, mut decisions) = mpsc::unbounded_channel();
+    let TurnRequest { id, event, lane, backend, start, blobs, stop, steers, continued } = request;
+    let started = Instant::now().into_std();
+    let (decide, decisions) = mpsc::unbounded_channel();
     let continues = continued.is_some();
-    let (lease, first) = match continued {
-        Some(continued) => (continued.slot, None),
+    let (slot, first) = match continued {
+        Some(mut continued) => {
+            let first = continued.slot.reports.recv().await;
+            (continued.slot, first)
+        }
         None => {
             let wanted = NewTurn { id: &id, event, lane: &lane, backend: &backend, blobs: &blobs };
             begin(links, wanted, start).await
         }
     };
-    let mut driver = Driver {
-        host: links.host(),
-        audience,
-        agent_version: links.host().agent_version(&backend.descriptor().name),
-        backend,
-        slot: lease,
-        guard: Guard::default(),
-        timer: TurnTimer::new(started, links.host()),
-        observed: TurnObservations::default(),
-        trouble: TurnFailures::default(),
-        examined: Examination::default(),
-        stopping: Stopping::default(),
-        judging: Judging::new(decide),
+    let (host, descriptor) = (links.host(), backend.descriptor());
+    let rules = TurnRules {
+        turn: slot.turn,
+        limits: host.limits.clone(),
+        max_turns: (!descriptor.has(Feature::MaxTurns)).then_some(host.max_turns),
+        is_one_shot: descriptor.sharing == LinkSharing::Turn,
     };
-    if continues {
-        driver.catch_up().await;
-    } else {
-        driver.on_report(first);
-    }
-    let mut steering = true;
-    loop {
-        if driver.may_stop()
-            && let Some(reason) = pause(driver.audience, &mut stop).await
-        {
-            driver.stop(Cause::Asked(reason));
-        }
-        if driver.is_over() {
-            break;
-        }
-        let deadline = driver.deadline();
-        tokio::select! {
-            report = driver.slot.reports.recv() => driver.on_report(report),
-            Some((ask, decision)) = decisions.recv() => driver.on_decision(ask, decision),
-            (question, ruling) = driver.judging.next() => driver.on_ruling(&question, ruling),
-            steer = steers.recv(), if steering => match steer {
-                Some(Steering { parts, reply_tx }) => {
-                    driver.slot.link.send(LinkRequest::Steer(driver.slot.turn, parts, reply_tx));
-                }
-                None => steering = false,
-            },
-            () = sleep_until(deadline) => driver.clock(),
-            Ok(reason) = stopped(&mut stop), if driver.may_stop() => {
-                driver.stop(Cause::Asked(reason));
-            }
-        }
-    }
+    let now = Instant::now().into_std();
+    let mut driver = Driver {
+        host,
+        audience,
+        agent_version: host.agent_version(&descriptor.name),
+        backend,
+        slot,
+        machine: TurnMachine::new(rules, started, now, continues),
+        judging: Judging::new(decide),
+        decisions,
+        steers,
+        stop,
+    };
+    driver.handle(TurnInput::Report(first));
+    driver.follow().await;
     driver.finish()
 }
 
@@ -155,11 +133,11 @@ async fn begin(
 ) -> (TurnSlot, Option<LinkReport>) {
     let mut tries = 0;
     loop {
-        let mut lease = links.begin(&wanted, start.clone()).await;
+        let mut slot = links.begin(&wanted, start.clone()).await;
         tries += 1;
-        let first = lease.reports.recv().await;
+        let first = slot.reports.recv().await;
         if !matches!(first, Some(LinkReport::Refused)) || tries >= MAX_BEGIN_ATTEMPTS {
-            return (lease, first);
+            return (slot, first);
         }
     }
 }
@@ -171,107 +149,71 @@ struct Driver<'a> {
     /// The agent's version when the turn began.
     agent_version: Option<String>,
     slot: TurnSlot,
-    guard: Guard,
-    timer: TurnTimer,
-    observed: TurnObservations,
-    trouble: TurnFailures,
-    /// The result of comparing the agent's output with the text that people saw.
-    examined: Examination,
-    stopping: Stopping,
+    machine: TurnMachine,
     judging: Judging,
+    decisions: mpsc::UnboundedReceiver<(AskKey, AskDecision)>,
+    steers: mpsc::UnboundedReceiver<Steering>,
+    stop: watch::Receiver<Option<StopReason>>,
 }
 
 impl Driver<'_> {
-    /// Returns whether the turn is over: for a one-shot agent, when its link has ended; for others,
-    /// when the guest has ended the turn.
-    fn is_over(&self) -> bool {
-        matches!(self.stopping.phase, TurnPhase::Over)
-            || (self.guard.is_done() && !self.is_one_shot())
+    /// Processes the inputs of the turn until it is over.
+    async fn follow(&mut self) {
+        // Without a pause, so that people never see less of the turn than before a restart.
+        while self.machine.is_catching_up() {
+            let report = self.slot.reports.recv().await;
+            self.handle(TurnInput::Report(report));
+        }
+        loop {
+            if self.machine.may_stop()
+                && let Some(reason) = pause(self.audience, &mut self.stop).await
+            {
+                self.handle(TurnInput::Stop(reason));
+            }
+            if self.machine.is_over() {
+                break;
+            }
+            let deadline = self.machine.deadline(Instant::now().into_std());
+            let may_stop = self.machine.may_stop();
+            let input = tokio::select! {
+                report = self.slot.reports.recv() => TurnInput::Report(report),
+                Some((ask, decision)) = self.decisions.recv() => TurnInput::Decision(ask, decision),
+                ruling = self.judging.next() => ruling,
+                Some(steering) = self.steers.recv() => TurnInput::Steering(steering),
+                () = sleep_until(deadline.into()) => TurnInput::Deadline,
+                Ok(reason) = stopped(&mut self.stop), if may_stop => TurnInput::Stop(reason),
+            };
+            self.handle(input);
+        }
     }
 
-    fn is_one_shot(&self) -> bool {
-        self.backend.descriptor().sharing == LinkSharing::Turn
+    fn handle(&mut self, input: TurnInput) {
+        let effects = self.machine.handle(Instant::now().into_std(), input);
+        self.carry_out(effects);
     }
 
-    fn on_report(&mut self, report: Option<LinkReport>) {
-        match report {
-            Some(LinkReport::Event(event)) => self.event(event),
-            Some(LinkReport::Session(ready)) => match self.guard.session(ready) {
-                Ok(native) => self.slot.set_native_id(native),
-                Err(reason) => {
-                    tracing::warn!(%reason, hint = "`aetheel backend check` finds such mistakes", "dropped a session id of the backend: the next turn begins a new session");
+    fn carry_out(&mut self, effects: Vec<TurnEffect>) {
+        for effect in effects {
+            match effect {
+                TurnEffect::Show(news) => {
+                    self.audience.on(&news, self.machine.guard.transcript());
                 }
-            },
-            Some(LinkReport::Ask(ask)) => {
-                self.observed.asked = true;
-                tracing::debug!(
-                    ask = ask.ask,
-                    title = ask.title.escape_debug().to_string(),
-                    "the agent asks"
-                );
-                self.ask(AskedQuestion { ask, is_repeated: false });
-            }
-            Some(LinkReport::Delegated(call)) => self.delegate(&call),
-            Some(LinkReport::Withdrawn(ask)) => self.settle(ask, AskCloseReason::Withdrawn),
-            Some(LinkReport::Done(done)) => {
-                let ends = self.guard.done(done);
-                ends.iter().for_each(|end| self.audience.event(end, self.guard.transcript()));
-            }
-            Some(LinkReport::Examined(examined)) => self.examined = examined,
-            Some(LinkReport::Active) => self.timer.active(),
-            Some(LinkReport::ExitedWell) => self.observed.exited_well = !self.guard.is_done(),
-            Some(LinkReport::Orphaned) => self.observed.orphaned = !self.guard.is_done(),
-            Some(LinkReport::OutputLimit) => self.stop_for(Cause::Output),
-            Some(LinkReport::InterruptIgnored) => {
-                if self.stopping.is_interrupted() {
-                    self.give_up();
+                TurnEffect::Judge(question) => match self.audience.judge(&question.ask) {
+                    Some(judgement) => self.judging.begin(question, judgement),
+                    None => self.handle(TurnInput::Ruling(question, None)),
+                },
+                TurnEffect::Ask(AskedQuestion { ask, time }) => {
+                    self.audience.ask(&ask, time, self.judging.answerer(ask.ask));
+                }
+                TurnEffect::Delegate(call) => {
+                    self.audience.delegate(&call, self.judging.answerer(call.key));
+                }
+                TurnEffect::Request(request) => self.slot.link.send(request),
+                TurnEffect::SetNativeId(native) => self.slot.set_native_id(&native),
+                TurnEffect::CountFirstText(after) => {
+                    figures::first_text(&self.backend.descriptor().name, after);
                 }
             }
-            Some(LinkReport::AgentFailed(failure)) => self.trouble.agent = Some(failure),
-            Some(LinkReport::Stderr(tail)) => self.trouble.stderr = tail,
-            Some(LinkReport::GuestFailed) => {
-                self.trouble.guest_failed = self.stopping.cause.is_none()
-            }
-            Some(LinkReport::Over(failure)) => {
-                self.trouble.failure = failure;
-                self.stopping.phase = TurnPhase::Over;
-            }
-            // Sent only before a continued turn has caught up.
-            Some(
-                LinkReport::Answered(..)
-                | LinkReport::Ruled(_)
-                | LinkReport::Replayed(_)
-                | LinkReport::Steered
-                | LinkReport::Stopping
-                | LinkReport::CaughtUp { .. },
-            ) => {}
-            Some(LinkReport::Refused) | None => {
-                let message = "the link to the agent broke before the turn began".to_owned();
-                self.trouble.agent.get_or_insert(AgentFailure {
-                    kind: aetheel_model::agent::FailureKind::Crashed,
-                    message,
-                    retry_after_ms: None,
-                });
-                self.stopping.phase = TurnPhase::Over;
-            }
-        }
-    }
-
-    fn event(&mut self, event: AgentEventKind) {
-        self.timer.active();
-        if event.answer().is_some() && !std::mem::replace(&mut self.observed.text, true) {
-            figures::first_text(&self.backend.descriptor().name, self.timer.elapsed());
-        }
-        match self.guard.event(event) {
-            Some(event) => self.audience.event(&event, self.guard.transcript()),
-            None => self.stop_for(Cause::Excess),
-        }
-        self.timer.tool_runs(self.guard.transcript().open_tools().next().is_some());
-        // Enforces the operator's limit for agents that have no limit of their own.
-        if self.guard.rounds() > self.host.max_turns
-            && !self.backend.descriptor().has(Feature::MaxTurns)
-        {
-            self.stop_for(Cause::Rounds);
         }
     }
 }
