@@ -277,9 +277,13 @@ fn a_recording_truncated_anywhere_leads_to_the_complete_answer_once() {
 
 /// Understands `ask`, and writes the decision to the agent as a line.
 pub(super) fn asking() -> Understanding {
+    asking_with(question())
+}
+
+fn asking_with(question: Ask) -> Understanding {
     let usual = plain();
     Arc::new(move |state, input| match input {
-        Input::Line(line) if line.text == "ask" => Ok(vec![Action::Ask(question())]),
+        Input::Line(line) if line.text == "ask" => Ok(vec![Action::Ask(question.clone())]),
         Input::Command(HostCommand::Answer(answer)) => {
             let told = format!("{:?}\n", answer.decision);
             Ok(vec![Action::Write(Write { proc: 1, body: vec![Chunk::Text(told)] })])
@@ -395,6 +399,37 @@ fn a_question_answered_before_a_crash_is_neither_asked_nor_answered_again() {
     assert_eq!(second.answer(), ("before after".to_owned(), None));
     assert!(told.try_recv().is_err(), "one decision reached the agent");
     assert_eq!(second.runtime.block_on(second.collected.questions(0)).len(), 0);
+}
+
+#[test]
+fn a_refused_question_is_answered_once_wherever_the_gateway_dies() {
+    let (folder, (mut told, leave, agents)) = (folder(), asking_agents());
+    let shelf = Shelf::new(agents);
+    // Keys from here up belong to the host.
+    let setup = || Setup::of(asking_with(Ask { ask: 0x8000_0009, ..question() }));
+    let first = Gateway::begin(folder.path(), &shelf, setup());
+    first.ask("go");
+    assert_eq!(told.blocking_recv().as_deref(), Some("Dismissed"));
+    first.die();
+    leave.send_replace(true);
+    shelf.wait_for_exits();
+    let (path, queue) = (recording(folder.path()), folder.path().join("config/state/queue.md"));
+    let (text, state) = (std::fs::read_to_string(&path).unwrap(), std::fs::read(&queue).unwrap());
+    let asked = text.find(r#""out":{"ask""#).expect("the question is recorded");
+    let ends = text.match_indices('\n').map(|(at, _)| at + 1).filter(|end| *end > asked);
+    for cut in ends {
+        std::fs::write(&path, &text[..cut]).unwrap();
+        std::fs::write(&queue, &state).unwrap();
+        shelf.forget_recorded();
+        shelf.make_folders();
+        let gateway = Gateway::begin(folder.path(), &shelf.copy(), setup());
+        assert_eq!(gateway.answer(), ("before after".to_owned(), None), "cut at {cut}");
+        gateway.runtime.block_on(gateway.dispatcher.turns.idle());
+        gateway.die();
+        let recorded = std::fs::read_to_string(&path).unwrap();
+        let answers = recorded.matches(r#""in":{"command":{"answer""#).count();
+        assert_eq!(answers, 1, "cut at {cut}:\n{recorded}");
+    }
 }
 
 #[test]
