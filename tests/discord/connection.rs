@@ -134,7 +134,7 @@ async fn closing_sends_a_close_frame_and_disconnects() {
 }
 
 #[tokio::test]
-async fn closing_in_the_middle_of_a_reconnect_ends_in_five_seconds() {
+async fn closing_in_the_middle_of_a_reconnect_ends() {
     let local = LocalDiscord::start().await;
     let bot = Bot::start(&local).await;
     local.faults().refuse_gateway(true);

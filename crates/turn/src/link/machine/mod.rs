@@ -6,6 +6,9 @@
 //! recording is passed to a new machine: effects that the recording shows as performed are dropped,
 //! and the others are performed (`task::rebuild`). So an entry is interpreted in one place.
 //!
+//! A recording does not contain deadlines and the requests to retire the link or to give a turn up.
+//! They change the state too, and a link that is rebuilt starts without them.
+//!
 //! `actions` applies the actions of the guest, `calls` the calls of host tools and `closing` the end
 //! of turns and of the link. Times are in milliseconds since the link was opened.
 
@@ -268,10 +271,10 @@ impl LinkMachine {
         if was_within && self.output.bytes > self.settings.output_limit {
             self.report_all(|| LinkReport::OutputLimit);
         }
-        // If several turns are open, only a turn's own events show that it makes progress.
         // One report about several lines in a row is enough.
         let is_repeated =
             matches!(self.effects.back(), Some(LinkEffect::Report(_, LinkReport::Active)));
+        // If several turns are open, only a turn's own events show that it makes progress.
         if bytes > 0 && self.turns.len() == 1 && !is_repeated {
             self.report_all(|| LinkReport::Active);
         }

@@ -255,7 +255,7 @@ impl Replay {
         Some((open.turn.turn, open.ask()?))
     }
 
-    /// Carries out the effects of an entry that answered a question, and reports the answer.
+    /// Handles the effects of an entry that answered a question, and reports the answer.
     fn replay_answer(&mut self, asked: Option<(TurnKey, AskKey)>, decision: AskDecision, t: f64) {
         self.replay_effects(RECORDED, t);
         if let Some((turn, ask)) = asked {
