@@ -12,11 +12,11 @@ use aetheel_model::agent::{Descriptor, Safety, Spawn};
 use aetheel_model::budget::BudgetRules;
 use aetheel_model::lines::{FramedLine, LineSplitter};
 use aetheel_model::{prompt, split, sse};
+use aetheel_recording::ParsedRecording;
 use aetheel_store::workspace::{
     self, BackendNotes, Channels, CronJobs, Heartbeats, Hook, Hooks, Profiles, Webhooks,
 };
 use aetheel_turn::plan::{ARGUMENT_LIMIT, ValueSources, check};
-use aetheel_recording::ParsedRecording;
 
 pub use guest::guest;
 
