@@ -9,6 +9,18 @@
 //! failed, 64: the trial could not be run). A command needs a configuration only if it names a
 //! backend or recording instead of a file, or works with an installation. The trials are in
 //! [`aetheel_kit`].
+//!
+//! | module | content |
+//! |---|---|
+//! | [`new`], [`new_extension`], [`templates`] | new projects |
+//! | [`contract`], [`bindings`], [`componentize`] | the contract for guests in other languages |
+//! | [`dev`], [`record`] | building after every change, and recording an agent |
+//! | [`check`], [`mod@test`], [`inspect`] | trials of a component, its cases, its properties |
+//! | [`replay`], [`compare`], [`simulate_crash`] | recordings, read by a component |
+//! | [`mod@bench`], [`profile`] | time and memory |
+//! | [`report`], [`reproduce`], [`mend`] | faults of turns, and changes that correct them |
+//! | [`policy`], [`observer`] | policies and observers |
+//! | [`resolve`], [`open`], [`guest_output`] | files that arguments name, and output of guests |
 
 mod bench;
 mod bindings;

@@ -19,6 +19,19 @@
 //! ```
 //!
 //! With several nodes, `router` runs in the caller's runtime, as everything in the last line does.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`connection`] | logins to Discord's gateway, each on a thread of its own, and their events |
+//! | [`inbound`] | the events in the order of their channels: prompts, commands, missed messages |
+//! | [`access`] | access of people to the bot, and of the bot to channels |
+//! | [`delivery`] | answers, notices and markers |
+//! | [`questions`], [`button`] | questions of agents, and the ids of buttons |
+//! | [`panel`] | commands and menus that show or change something |
+//! | [`bot`], [`setup`] | the bot for the rest of the program, its options and its checks |
+//! | [`api`], [`rest`] | the requests to Discord: their purposes; limits and retries |
+//! | [`wire`], [`ids`], [`text`] | Discord's objects, ids and formatting |
+//! | [`notes`] | the notes that survive a restart, in `state/discord.md` |
 
 mod access;
 mod api;

@@ -4,15 +4,17 @@
 //! start. Must not know wasmtime or how results are printed. `tests/kit` tests this crate with real
 //! components, and with guests that misbehave on purpose.
 //!
-//! * [`check`] runs trials (`trial`), made by `hostile` and `damage`, against a simulated host
-//!   (`simulator`).
-//! * [`golden`] compares the actions for a case with the expected ones.
-//! * [`unread()`] finds answers in the agent's output that the component does not show.
-//! * [`mend`] judges a changed version of a backend that reads lost replies.
-//! * [`report`] reduces a recording to the lines that show a fault.
-//! * [`answered`] reads which requests people were asked about, and their answers.
-//! * [`summary`] formats results for readers.
-//! * [`step_viewer`] shows recorded turns step by step.
+//! | module | content |
+//! |---|---|
+//! | [`check`], [`finding`] | checks that a component follows the contract, and the faults |
+//! | [`trial`], [`hostile`], [`damage`], [`mutation`] | the inputs of these checks |
+//! | [`simulator`], [`seeded_rng`] | a simulated host, and random numbers that can be repeated |
+//! | [`golden`], [`proven`] | cases: expected actions, and the agent's versions that they prove |
+//! | [`mod@unread`] | answers in the agent's output that a component does not show |
+//! | [`mend`] | judges a changed version of a backend that reads lost replies |
+//! | [`report`] | reduces a recording to the lines that show a fault |
+//! | [`answered`] | which requests people were asked about, and their answers |
+//! | [`summary`], [`step_viewer`] | recordings for people: summaries, and turns step by step |
 
 pub mod answered;
 pub mod check;

@@ -1,10 +1,16 @@
 //! Mends backends: an agent changes the sources of a backend so that it reads replies which were
 //! lost, and the change is judged where the agent cannot reach.
 //!
-//! [`Mending::run`] alternates between rounds of the agent ([`agent`]), which works on a copy
-//! ([`task`]), and judgements. A judgement compares the copy with the operator's sources
-//! ([`aetheel_kit::mend::examine`]), builds the changed files ([`workshop`]), and tries the
-//! component ([`aetheel_kit::mend::judge`]). Tested by `tests/mending`.
+//! [`Mending::run`] alternates between rounds of the agent and judgements. A judgement compares the
+//! copy with the operator's sources ([`aetheel_kit::mend::examine`]), builds the changed files, and
+//! tries the component ([`aetheel_kit::mend::judge`]). Tested by `tests/mending`.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`agent`] | one round of the agent, confined to a folder of its own |
+//! | [`task`], [`files`] | that folder, with a copy of the sources |
+//! | [`workshop`] | builds the changed files |
+//! | [`evidence`] | the recordings that decide |
 
 pub mod agent;
 pub mod evidence;

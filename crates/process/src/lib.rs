@@ -5,6 +5,17 @@
 //! decide which program runs, nor its arguments, environment and directory. The crate contains the
 //! holder, which keeps agents running while the gateway restarts, and the sandbox of agents.
 //!
+//! | module | content |
+//! |---|---|
+//! | [`custody`], [`run_handle`] | the launcher of agents, and the handle that ends a run |
+//! | [`start`], [`starter`], [`clone`] | the start of a program with its pipes |
+//! | [`drive`], [`tail`] | one run until its last event, and the end of its stderr |
+//! | [`cgroup`], [`descent`], [`process_table`], [`gateway_id`] | finding all processes of a run |
+//! | [`sandbox`], [`seclusion`], [`scratch`] | confinement of agents, and their temporary folders |
+//! | [`holder`], [`tool_relay`] | the holder, and its relay for calls of host tools |
+//! | [`program`], [`probe`], [`operator_command`], [`background`], [`exec`] | other programs |
+//! | [`notify`] | the service manager's notification socket |
+//!
 //! `tests/process` checks that no process of a run exists after the run's last event.
 
 mod background;

@@ -2,18 +2,20 @@
 //!
 //! A recording has all inputs and actions of a guest, one JSON object per line
 //! (`docs/recordings.md` describes the format). The crate also owns the port to one version of a
-//! backend and its guests ([`Backend`], [`Guest`]), because a recording is replayed to them, and
-//! [`Ending`], which decides how a turn ended from what is recorded. Must not know wasmtime,
-//! processes, chat platforms or files of the operator.
+//! backend and its guests ([`Backend`], [`Guest`]), because a recording is replayed to them. Must
+//! not know wasmtime, processes, chat platforms or files of the operator.
 //!
-//! * `recorder` writes recordings and limits their folder. `format` parses them, `lines` reads large
-//!   ones line by line, and `tail` reads what a restart needs, from a `checkpoint` on.
-//! * [`replay`] replays a recording to a guest, and [`comparison`] compares the results. A [`case`] is
-//!   a recording with the actions that are expected for it, and [`selftest`] tests a component with
-//!   those beside it. [`reread`] finds a lost answer in a recording, and [`crash`] checks whether a
-//!   link could be rebuilt from one.
-//! * [`transcript`] converts a recorded turn to a transcript. [`conservation`] detects answers that
-//!   were lost, and [`reason`] extracts the reason of an agent's end from its stderr.
+//! | module | content |
+//! |---|---|
+//! | [`recorder`] | writes recordings, and limits their folder |
+//! | [`mod@format`], [`lines`] | parses recordings, large ones line by line |
+//! | [`guest`] | the port to a backend |
+//! | [`replay`], [`comparison`] | replays a recording to a guest, and compares the results |
+//! | [`case`], [`selftest`] | recordings with expected actions, which test a component |
+//! | [`tail`], [`checkpoint`], [`crash`] | the part that rebuilds a link, and whether it could be |
+//! | [`ending`], [`reason`] | how a turn ended, and the reason in the agent's stderr |
+//! | [`conservation`], [`reread`] | answers that were lost, and finding them with a newer parser |
+//! | [`transcript`] | a recorded turn as a transcript |
 
 pub mod case;
 mod checkpoint;

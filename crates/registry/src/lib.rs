@@ -7,6 +7,14 @@
 //!
 //! Artifacts are only read: other programs, such as `oras`, push them and copy them into folders.
 //!
+//! | module | content |
+//! |---|---|
+//! | [`mod@reference`], [`source`] | names of artifacts, and the places that have them |
+//! | [`client`], [`login`], [`challenge`] | a registry, and credentials for it |
+//! | [`layout`] | a folder with the OCI image layout |
+//! | [`artifact`], [`manifest`], [`digest`], [`cases`] | a backend as an artifact |
+//! | [`error`] | the reasons why an artifact cannot be fetched |
+//!
 //! Used by the command `aetheel backend install`; the gateway does not use this crate.
 //! `tests/artifacts` tests it with a real registry and with hostile ones.
 //!

@@ -3,6 +3,12 @@
 //!
 //! A setting is one row of a `settings!` table: its field, variable, default, reader and meaning.
 //! [`VARIABLES`] has the rows of all tables; a test compares `docs/configuration.md` with it.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`table`], [`setting`] | the macro `settings!`, and a setting as the operator sees it |
+//! | [`reader`], [`parsers`], [`time_unit`] | finds variables, and converts their texts |
+//! | [`groups`], [`runs`], [`words`], [`folders`] | groups of settings, and values with words |
 
 mod folders;
 mod groups;

@@ -1,16 +1,21 @@
 //! One turn: from a prompt to exactly one outcome.
 //!
 //! Owns the turn engine. [`run`] drives a turn on a link of [`Links`]. A link is a guest (a running
-//! instance of a backend component) together with the agent process that it controls. The ports of
-//! the crate are [`Backends`], [`Launcher`] (`launch`), [`Policies`], [`TurnObservers`] and
-//! [`Audience`], beside those to one backend, which `aetheel-recording` has. Must not know wasmtime,
-//! processes, chat platforms or files of the operator.
+//! instance of a backend component) together with the agent process that it controls. Must not know
+//! wasmtime, processes, chat platforms or files of the operator.
 //!
-//! * A turn: `driver`, with its `clock`, its `guard` and its result (`turn_result`).
-//! * Links: `links` selects the link of a turn, and `link` runs it and writes its recording. `plan`
-//!   and `reach` decide what its guest may start, from the operator's settings (`host`).
-//! * `tools` are the tools of the host that agents may call, and `tool_endpoints` finds the link of a
-//!   call that arrives at the MCP server.
+//! | module | content |
+//! |---|---|
+//! | [`driver`] | drives one turn until its outcome |
+//! | [`clock`], [`guard`], [`stop`], [`turn_result`] | its time limits, answer and end |
+//! | [`links`] | the link of a turn: kept, opened, restored or moved to a newer generation |
+//! | [`link`] | one link: its state, its task and its recording |
+//! | [`plan`], [`reach`], [`host`] | the programs that a guest may start |
+//! | [`agent_folders`], [`working_directory`] | folders of agents, opened safely |
+//! | [`tools`], [`tool_endpoints`] | tools of the host, and links of calls to the MCP server |
+//! | [`audience`], [`policies`], [`observers`] | ports to observers, and to decisions |
+//! | [`backends`], [`launch`] | ports to the versions of backends and to agent processes |
+//! | [`blob`], [`os_text`], [`io_error`] | data of a link, and values as they are serialized |
 
 mod agent_folders;
 mod audience;

@@ -9,17 +9,22 @@
 //! process or open a connection, and must not trust a guest: [`aetheel_turn`] checks every request
 //! of a guest.
 //!
-//! * A component: `admission` examines it, `engine` compiles it, `sandbox`, `deadline` and
-//!   `measure` limit it, `instance` and `component` run it, `bindings` and `convert` convert its
-//!   types, `log` forwards its output, `backtrace` names its functions after a failure, `profile`
-//!   records where it spends its time, and `breaker` stops a component that keeps failing.
-//! * The operator's approval: `trust` with `trust_state`, and `requested`.
-//! * The folder: `loader` follows it (`watch`, `source`, `load_order`, `load`), `candidates` has
-//!   the admitted components, and `choice` selects the one that serves. `rollout` holds a new one
-//!   back until it is promoted. `rollback`, `fallback` and `previous` load earlier ones.
-//!   `staged` and `install` put a new file into the folder, and `shipped` puts the components there
-//!   that belong to the program.
-//! * Other components: `extension` loads policies and observers, in the same sandbox.
+//! | module | content |
+//! |---|---|
+//! | [`engine`], [`function_cache`], [`cache_use`] | compilation, and code of earlier components |
+//! | [`sandbox`], [`deadline`], [`measure`], [`breaker`] | limits of guests |
+//! | [`component`], [`instance`], [`bindings`], [`convert`] | a guest: its calls and its types |
+//! | [`log`], [`backtrace`], [`profile`] | its output, failures and time |
+//! | [`trust`], [`trust_state`], [`requested`], [`release`] | the operator's approval |
+//! | [`admission`], [`self_test`], [`admitter`], [`error`] | the examination of a component |
+//! | [`loader`], [`load`], [`load_order`], [`follow`] | the task that loads components |
+//! | [`watch`], [`source`] | the folder: changes, and reading a file once |
+//! | [`candidates`], [`choice`], [`registry`], [`options`] | the component that serves a backend |
+//! | [`partial`], [`rollout`], [`live`], [`live_versions`] | versions for a part of the lanes |
+//! | [`keeper`], [`rollback`], [`fallback`], [`previous`] | components that served earlier |
+//! | [`staged`], [`install`], [`shipped`] | putting a component into the folder |
+//! | [`report`], [`version_error`] | reports on files and versions |
+//! | [`extension`] | policies and observers, in the same sandbox |
 //!
 //! `tests/backend` (hostile guests, trust, several versions, rollbacks) and `tests/reload.rs`
 //! (files replaced in every way) test this crate.

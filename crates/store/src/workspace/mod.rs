@@ -6,6 +6,27 @@
 //! replaced atomically and can be edited by hand. Makes no decisions about turns. All calls do
 //! their I/O on the blocking pool; dropping a future does not stop what it began. Each file here
 //! has its own tests.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`operator_file`], [`fields`], [`unread_entries`] | reading the operator's files |
+//! | [`documents`], [`boot`], [`memory`], [`lane_memory`] | the files of the system prompt |
+//! | [`channels`], [`budgets`], [`budget_names`] | projects, and caps on use |
+//! | [`limit_files`], [`in_force`] | the limits in force, with their lines |
+//! | [`heartbeats`], [`jobs`], [`hooks`], [`agents_layout`], [`webhooks`] | causes of turns |
+//! | [`backend_notes`], [`accounts`], [`profiles`], [`backend_lock`] | backends and their agents |
+//! | [`state_file`], [`workspace_state`], [`followed`] | state files in general |
+//! | [`journal`], [`bindings`], [`history`], [`turns`] | events, sessions and turns |
+//! | [`discord_notes`], [`deliveries`], [`blobs`] | messages, webhooks, files of answers |
+//! | [`schedule_notes`], [`agent_schedules`] | schedules and later turns |
+//! | [`usage_limits`], [`budget_notes`] | lanes that wait, and raised caps |
+//! | [`claims`], [`collision_mutes`] | reserved files, and muted warnings |
+//! | [`components`], [`rollouts`], [`live`], [`mending`] | versions of backends |
+//! | [`drift`], [`baselines`], [`lost`] | output of agents that was not read |
+//! | [`audit`], [`sign_ins`], [`shares`] | the audit log, and access to the dashboard |
+//! | [`lock`], [`gateway_report`], [`inspection`], [`leftovers`] | the running gateway |
+//! | [`handover`] | lines about lanes that move to another machine |
+//! | [`stable_read`], [`mod@blocking`], [`file_error`] | access to files |
 
 mod accounts;
 mod agent_schedules;
