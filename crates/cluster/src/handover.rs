@@ -38,7 +38,8 @@ impl Handover {
 
 impl Cluster {
     /// Reserves a block of event numbers and returns the first one. All of them are higher than any
-    /// number that was reserved before.
+    /// number that was reserved before. A node moves to a new block after an import, so that new
+    /// events of a lane come after the imported ones.
     ///
     /// # Errors
     /// Returns the [`ClusterError`] of the database call.

@@ -1,7 +1,8 @@
 //! Messages between nodes: events that one node receives for a lane of another node.
 //!
-//! Messages are numbered in the order in which they become visible. Each is delivered to the node
-//! that has its lane at that moment, and kept until it is acknowledged.
+//! Messages are numbered in the order in which they become visible, because numbers are assigned under
+//! one lock for each bot (`aetheel.alone`), like moves of lanes and new nodes. Each message is
+//! delivered to the node that has its lane at that moment, and kept until it is acknowledged.
 
 use std::sync::Arc;
 use std::time::Duration;

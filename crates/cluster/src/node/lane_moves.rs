@@ -1,7 +1,17 @@
 //! Moves lanes between nodes.
 //!
-//! The first node that notices a dead one takes over everything that it had. A node that is being
-//! drained gives its lanes away one by one, each when nothing runs in it.
+//! The first node that notices a dead one takes over everything that it had
+//! ([`Cluster::claim_dead`]). The lanes stay closed until their state is imported, as one line of the
+//! journal ([`LaneTransfer::import_lanes`]), and acknowledged. Their waiting events begin first, and
+//! then their messages are delivered ([`Cluster::release_lanes`]). A lane in which a turn had begun
+//! stays closed longer ([`WaitingLanes`]), or goes back to the machine on which the turn continues.
+//!
+//! A node that is being drained gives its lanes away one by one: it waits until nothing runs in a
+//! lane, holds back its messages ([`Cluster::hold_messages`]), waits until none is being processed,
+//! and transfers the lane ([`Cluster::transfer_lane`]).
+//!
+//! After an import, at each start and after each login, nodes read the messages of their channels
+//! from the chat platform that no node received.
 
 use std::collections::HashMap;
 use std::sync::Arc;

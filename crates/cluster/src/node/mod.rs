@@ -1,6 +1,9 @@
 //! A running node of a cluster: links the database to the adapter, the dispatcher and the
 //! schedules. Decides nothing about turns.
 //!
+//! Calls [`Cluster`] without a port in between: the rules of this module hold because of
+//! PostgreSQL's transactions, clock and notifications, and tests use a real server.
+//!
 //! | module | subject |
 //! |---|---|
 //! | [`chat_mail`] | sends events of the adapter to other nodes |
