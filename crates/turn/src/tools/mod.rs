@@ -1,6 +1,10 @@
 //! The tools of the host that an agent may call during a turn: a file for each tool with the input
 //! of its calls, from which its description and schema for the model are derived.
 //! `link/task/tools` carries out the calls, and `docs/host-tools.md` describes them.
+//!
+//! A question becomes one of the link, with a key of the host. A file is read from the working
+//! directory in the background. All other calls go to [`Audience::delegate`](crate::Audience),
+//! because their effect goes beyond the turn.
 
 mod ask;
 mod claim;
