@@ -494,6 +494,24 @@ fn every_file_is_declared_as_a_module() {
 }
 
 #[test]
+fn the_front_page_of_each_crate_lists_its_modules() {
+    let mut missing = Vec::new();
+    for front in sources("crates").iter().filter(|source| source.path.ends_with("src/lib.rs")) {
+        let rows: Vec<&str> = front.text.lines().filter(|line| line.starts_with("//! |")).collect();
+        for line in front.code.lines() {
+            let line = line.trim_start_matches("pub(crate) ").trim_start_matches("pub ");
+            let module = line.strip_prefix("mod ").and_then(|rest| rest.strip_suffix(';'));
+            let Some(module) = module else { continue };
+            let links = [format!("`{module}`"), format!("`mod@{module}`")];
+            if !rows.iter().any(|row| links.iter().any(|link| row.contains(link.as_str()))) {
+                missing.push(format!("{}: `{module}`", front.path.display()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "add a row to the table of modules: {missing:#?}");
+}
+
+#[test]
 fn no_source_contains_todo_or_unimplemented() {
     let unfinished = ["todo", "unimplemented"].map(|name| format!("{name}!("));
     let all = FOLDERS.into_iter().flat_map(sources);
