@@ -1,4 +1,5 @@
-"""Measures of Rust sources that scripts/house prints and limits. Sources are texts by path."""
+"""Measures of Rust sources and of the pages in docs/ that scripts/house prints and limits. Sources
+are texts by path."""
 
 import collections
 import os
@@ -19,6 +20,11 @@ PLATFORM = re.compile(
     r"\bcrate::discord\b|\baetheel_discord\b|::discord\(|\bas_discord\b"
     r"|\b(?:user|asker|channel|parent|message): (?:&|Option<)?u64\b"
 )
+
+# A page in docs/, the pages that tests generate, and a block of code in a page.
+PAGE = re.compile(r"docs/[^/]+\.md$")
+GENERATED_PAGE = re.compile(r"docs/(?:contract|gallery|proven|compatibility[^/]*)\.md$")
+CODE_BLOCK = re.compile(r"^ *```.*?^ *```[^\n]*\n", re.M | re.S)
 
 
 def without_tests(sources, folders):
@@ -247,3 +253,17 @@ def modules_that_compare_recordings(code):
             if len(types) > len(set(map(str.strip, types))) or (itself and in_recorded):
                 found.add(module)
     return sorted("::".join(module) for module in found)
+
+
+def words_by_page(sources):
+    """Returns the number of words of each page in docs/ that no test generates, without blocks of
+    code."""
+    return {
+        path: len(CODE_BLOCK.sub("", text).split())
+        for path, text in sources.items()
+        if PAGE.match(path) and not GENERATED_PAGE.match(path)
+    }
+
+
+def count_words_of_pages(sources):
+    return sum(words_by_page(sources).values())
