@@ -22,7 +22,7 @@ DOC := doc --no-deps --document-private-items
 # Tests that start `aetheel-kit`: cargo builds it with the test of its package only.
 WITH_KIT := --test integration --test program
 
-.PHONY: help setup guests languages language demo first-build install test proof test-templates test-browser earlier-state chaos chaos-cluster check fuzz attack-directories bench measure test-live dist test-dist clean
+.PHONY: help setup guest-crates guests languages language demo first-build install test proof test-templates test-browser earlier-state chaos chaos-cluster check fuzz attack-directories bench measure test-live dist test-dist clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1:/p' Makefile | while IFS=: read -r name line; do printf '  make %-14s %s\n' "$$name" "$$line"; done
@@ -30,9 +30,13 @@ help: ## print this list
 setup: ## install the toolchain, its wasm target and the hook for commits; quick when they are there
 	@scripts/setup
 
+# The flags below name the folder of the crates, which does not exist before the first of them is there.
+guest-crates: setup
+	@$(GUEST_CARGO) fetch --locked --quiet
+
 # A component is the same bytes wherever it is built.
 guests: export CARGO_TARGET_WASM32_WASIP2_RUSTFLAGS = $(shell scripts/same-paths)
-guests: setup ## build the backends and put the changed ones into backends/
+guests: guest-crates ## build the backends and put the changed ones into backends/
 	$(GUEST_CARGO) build --release --target $(GUEST_TARGET)
 	@scripts/install-guests $(BACKENDS_DIR) $(GUESTS:%=target/guests/$(GUEST_TARGET)/release/%.wasm)
 
