@@ -107,7 +107,7 @@ fn backend(row: &BackendRow) -> Vec<Finding> {
     });
     // Warnings about unusable agents are left out.
     let warnings = row.warnings.iter().filter(|_| row.available).map(|finding| {
-        let hint = "docs/backends.md describes the features of each backend";
+        let hint = "docs/agents.md describes the features of each agent";
         warning(about.as_str(), finding.to_string(), hint)
     });
     selected.into_iter().chain(standing).chain(warnings).collect()
