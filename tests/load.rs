@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aetheel::startup::turn_parts;
 use aetheel_dispatch::Dispatcher;
 use aetheel_model::agent::{
     Action, AgentEvent, AgentEventKind, Exit, Spawn, TextEvent, TurnDone, TurnOutcome,
@@ -63,7 +64,7 @@ impl Scene {
             parts.host.agents.set_program(backend, "aetheel", program);
         }
         let recorder = parts.recorder.clone();
-        let dispatcher = Dispatcher::new(parts);
+        let dispatcher = Dispatcher::new(parts, turn_parts());
         Self { folder, registry, dispatcher, collected, recorder }
     }
 

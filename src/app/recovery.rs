@@ -10,7 +10,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::MissedTickBehavior;
 
 use crate::agents::AgentRegistry;
-use aetheel_dispatch::{BackendControl, Redelivery};
+use aetheel_dispatch::Dispatcher;
 use aetheel_model::plain::with_causes;
 use aetheel_store::workspace::LostTurns;
 use aetheel_wasm::LoadReport;
@@ -23,12 +23,14 @@ const POLLS_PER_FULL_PASS: u32 = 30;
 
 /// Reads the lost turns of a console again, at the start and after each load of a backend. Returns
 /// only if the registry is dropped; the caller aborts it.
-pub async fn watch(redelivery: Redelivery, agents: Arc<AgentRegistry>) {
+pub async fn watch(dispatcher: Dispatcher, agents: Arc<AgentRegistry>) {
+    let Dispatcher { redelivery, waits, .. } = dispatcher;
     let mut news = agents.load_reports();
     redelivery.reread_lost(None).await;
     loop {
         match news.recv().await {
             Ok(LoadReport::Loaded { name, .. }) => {
+                waits.check_again();
                 redelivery.reread_lost(Some(&agents.backends_of(&name))).await
             }
             Ok(_) => {}
@@ -40,11 +42,8 @@ pub async fn watch(redelivery: Redelivery, agents: Arc<AgentRegistry>) {
 
 /// Reads lost turns again after each load of a backend, and delivers the replies that
 /// `aetheel recover` requests. Returns only if the registry is dropped; the caller aborts it.
-pub async fn follow(
-    (redelivery, backends): (Redelivery, BackendControl),
-    agents: Arc<AgentRegistry>,
-    lost: LostTurns,
-) {
+pub async fn follow(dispatcher: Dispatcher, agents: Arc<AgentRegistry>, lost: LostTurns) {
+    let Dispatcher { redelivery, backends, waits, .. } = dispatcher;
     let mut news = agents.load_reports();
     let mut look = tokio::time::interval(POLL_INTERVAL);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -55,6 +54,7 @@ pub async fn follow(
                 Ok(LoadReport::Loaded { name, .. }) => {
                     let served = agents.backends_of(&name);
                     backends.upgrade_turns(&served);
+                    waits.check_again();
                     redelivery.reread_lost(Some(&served)).await;
                 }
                 Ok(_) => {}

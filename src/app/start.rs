@@ -135,11 +135,8 @@ impl Connected {
             held.note_holder();
         }
         let webhooks = webhooks.serve(&dispatcher.intake);
-        let following = recovery::follow(
-            (dispatcher.redelivery.clone(), dispatcher.backends.clone()),
-            Arc::clone(&agents),
-            workspace.state.lost.clone(),
-        );
+        let lost = workspace.state.lost.clone();
+        let following = recovery::follow(dispatcher.clone(), Arc::clone(&agents), lost);
         agents.follow_live();
         let rolling = rollouts::follow(dispatcher.rollouts.clone(), Arc::clone(&agents));
         let recovery = supervisor::spawn("lost replies and rollouts", async {

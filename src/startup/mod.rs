@@ -29,6 +29,7 @@ pub mod surroundings;
 pub mod survey;
 #[cfg_attr(not(feature = "otel"), path = "traces_absent.rs")]
 mod traces;
+mod turn_parts;
 pub mod unknown;
 pub mod webhooks;
 
@@ -42,3 +43,4 @@ pub use parts::OptionalPart;
 pub use prepare::PreparedStart;
 pub use purpose::Purpose;
 pub use refusal::{StartRefusal, TAKEN_ADDRESS};
+pub use turn_parts::turn_parts;

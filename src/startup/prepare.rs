@@ -8,7 +8,7 @@ use super::drain::DrainHandle;
 use super::observation::Observation;
 use super::preparation::Preparation;
 use super::settings::OperatorSettings;
-use super::{Installer, LoadedBackends, Purpose, StartRefusal, node_name};
+use super::{Installer, LoadedBackends, Purpose, StartRefusal, node_name, turn_parts};
 use super::{cleanup, cluster, confinement, exposure, holder, host};
 use crate::agents::AgentRegistry;
 use crate::agents::acceptance;
@@ -252,7 +252,7 @@ impl PreparedStart {
             tokio::join!(agents, waiting);
         });
         let observers = Arc::new(Observation::start(Arc::clone(&self.loaded.observers), config));
-        let dispatcher = Dispatcher::new(DispatcherDeps {
+        let deps = DispatcherDeps {
             choices,
             clock: Clock::system(),
             limits,
@@ -271,7 +271,8 @@ impl PreparedStart {
             rollback: self.config.backend_rollback,
             rollout: self.config.backend_rollout.clone(),
             machine: self.config.cluster_url.as_ref().map(|_| node_name(&self.config)),
-        });
+        };
+        let dispatcher = Dispatcher::new(deps, turn_parts());
         (dispatcher, DrainHandle { recorder, turns, observers, following })
     }
 

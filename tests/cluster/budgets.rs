@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use aetheel::startup::turn_parts;
 use aetheel_cluster::{Cluster, NodeOptions};
 use aetheel_dispatch::{Dispatcher, Notice, OfferRefusal};
 use aetheel_model::agent::{AgentEventKind, Exit};
@@ -54,7 +55,7 @@ impl Serving {
             parts(folder.path(), "scripted", backends, launcher, &collected, limits).await;
         parts.router = Some(Arc::new(ServesAll::with_budgets(cluster)));
         let workspace = parts.workspace.clone();
-        Self { dispatcher: Dispatcher::new(parts), collected, folder, workspace }
+        Self { dispatcher: Dispatcher::new(parts, turn_parts()), collected, folder, workspace }
     }
 
     fn ask(&self, channel: u64, prompt: &str) {
@@ -336,7 +337,7 @@ async fn the_turns_and_decisions_of_a_machine_that_joins_count_in_the_cluster() 
         let agents = launcher.clone();
         let parts = parts(folder.path(), "scripted", backends, agents, &collected, limits).await;
         let turns = parts.workspace.turns();
-        let alone = Dispatcher::new(parts);
+        let alone = Dispatcher::new(parts, turn_parts());
         alone.intake.submit(message(1, "one")).unwrap();
         collected.answers(1).await;
         alone.turns.idle().await;

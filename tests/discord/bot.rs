@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex};
 use std::time::Duration;
 
+use aetheel::startup::turn_parts;
 use aetheel_discord::{
     Discord, DiscordOptions, EventSharing, GatewayListener, OfferHandler, StartError, TimeLimits,
 };
@@ -239,7 +240,7 @@ impl Home {
             (Some("opus".to_owned()), Some(self.efforts[0].to_owned()));
         parts.choices.prompt_limit = self.prompt_limit;
         parts.choices.approvers = self.approvers.clone();
-        Dispatcher::new(parts)
+        Dispatcher::new(parts, turn_parts())
     }
 
     /// Handles buttons of offers that the dispatcher does not know.

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use aetheel::startup::turn_parts;
 use aetheel_dispatch::{Dispatcher, OfferEffect, OfferRefusal, Person, PromptRefusal, Router};
 use aetheel_model::choice::BusyPolicy;
 use aetheel_model::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
@@ -100,7 +101,7 @@ impl Node {
             parts.workspace.journal_in(text.to_owned(), store, start << 32).await.unwrap();
         parts.journal = Some(journal.clone());
         parts.router = router;
-        let dispatcher = Dispatcher::new(parts);
+        let dispatcher = Dispatcher::new(parts, turn_parts());
         let _ = dispatcher.recovery.recover().await;
         Self { dispatcher, collected, launcher, journal, lines, _folder: folder }
     }

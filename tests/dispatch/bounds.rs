@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use aetheel::startup::turn_parts;
 use aetheel_dispatch::{Dispatcher, TurnAnswer};
 use aetheel_model::agent::{AgentEventKind, Exit, HostCommand, Input, ToolStart};
 use aetheel_model::choice::BusyPolicy;
@@ -68,7 +69,7 @@ async fn asked(launcher: Arc<ScriptedLauncher>, timeout: Duration) -> (TurnAnswe
     let backends = Arc::new(OneBackend(Arc::new(ScriptedBackend::new(tools()))));
     let mut parts = parts(folder.path(), "scripted", backends, launcher, &collected, limits).await;
     parts.host.limits.query_timeout = timeout;
-    let dispatcher = Dispatcher::new(parts);
+    let dispatcher = Dispatcher::new(parts, turn_parts());
     dispatcher.intake.submit(message(7, "go")).unwrap();
     let answer = collected.answers(1).await.remove(0).1;
     let shown = collected
@@ -170,7 +171,7 @@ async fn four_tools_of(feature: Option<&'static str>) -> (TurnAnswer, usize, Opt
     let mut parts = parts(folder.path(), "scripted", backends, launcher, &collected, limits).await;
     (parts.host.max_turns, parts.choices.max_turns) = (ROUNDS, ROUNDS);
     parts.host.limits.query_timeout = Duration::from_secs(20);
-    let dispatcher = Dispatcher::new(parts);
+    let dispatcher = Dispatcher::new(parts, turn_parts());
     dispatcher.intake.submit(message(7, "go")).unwrap();
     let answer = collected.answers(1).await.remove(0).1;
     let shown = collected.shown.lock().unwrap();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use aetheel::startup::turn_parts;
 use aetheel_dispatch::{Dispatcher, Notice, OfferEffect, OfferRefusal, Person, TurnAnswer};
 use aetheel_model::agent::{AgentEventKind, Exit, Input, ToolEnd, ToolStart, ToolStatus, Usage};
 use aetheel_model::budget::AccountUse;
@@ -356,7 +357,7 @@ async fn five_lanes_exceed_a_cap_by_one_request_each_and_no_prompt_is_lost() {
         parts(folder.path(), "scripted", backends, launcher.clone(), &collected, limits).await;
     let rules = folder.path().join("config/budgets.md");
     std::fs::write(rules, "## team\n- cap: $20 a day\n").unwrap();
-    let dispatcher = Dispatcher::new(parts);
+    let dispatcher = Dispatcher::new(parts, turn_parts());
     let (reported, mut reports) = mpsc::unbounded_channel();
     let look = move |event: &AgentEventKind| {
         if matches!(event, AgentEventKind::Usage(_)) {

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use aetheel::startup::turn_parts;
 use aetheel_dispatch::{Dispatcher, status_rows};
 use aetheel_model::agent::{AgentEventKind, Exit, HostCommand, Input, TurnOutcome, Unrecognised};
 use aetheel_model::choice::BusyPolicy;
@@ -103,7 +104,14 @@ impl Scene {
         parts.redactor = Redactor::new(&[SECRET.to_owned().into()]);
         parts.rollback = rollback;
         let agents = parts.host.agents.clone();
-        Self { dispatcher: Dispatcher::new(parts), collected, backends, agents, go, asked: 0 }
+        Self {
+            dispatcher: Dispatcher::new(parts, turn_parts()),
+            collected,
+            backends,
+            agents,
+            go,
+            asked: 0,
+        }
     }
 
     fn ask(&mut self, prompt: &str) {

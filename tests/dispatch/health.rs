@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use aetheel::startup::turn_parts;
 use aetheel_dispatch::Dispatcher;
 use aetheel_model::choice::BusyPolicy;
 use aetheel_model::event::Lane;
@@ -35,9 +36,9 @@ async fn dispatcher(sharing: &str, folder: &std::path::Path) -> Dispatcher {
     let backends = Arc::new(Pair(Arc::new(LastingBackend::new(sharing, 1))));
     let launcher = ScriptedLauncher::new(|_: Agent| async {});
     let limits = QueueLimits { max_concurrent: 1, max_depth: 1, busy_policy: BusyPolicy::Reject };
-    Dispatcher::new(
-        parts(folder, "lasting", backends, launcher, &Arc::new(Collected::default()), limits).await,
-    )
+    let collected = Arc::new(Collected::default());
+    let parts = parts(folder, "lasting", backends, launcher, &collected, limits).await;
+    Dispatcher::new(parts, turn_parts())
 }
 
 #[tokio::test]

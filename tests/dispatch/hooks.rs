@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use aetheel::startup::turn_parts;
 use aetheel_dispatch::{
     DeliveryError, Dispatcher, OpenQuestion, Outlet, QuestionDismissal, Reply, Settlement,
     TurnAnswer,
@@ -359,7 +360,7 @@ async fn the_agent_of_a_hook_is_not_kept_and_its_questions_are_dismissed() {
         let parts =
             parts(folder.path(), "lasting", backends, launcher.clone(), &collected, limits).await;
         operator_writes(folder.path(), "# Hooks\n- agent_begin: Begin now.\n");
-        let dispatcher = Dispatcher::new(parts);
+        let dispatcher = Dispatcher::new(parts, turn_parts());
         for prompt in ["one", "two"] {
             dispatcher.intake.submit(message(7, prompt)).unwrap();
             dispatcher.turns.idle().await;
@@ -419,7 +420,7 @@ async fn memory_is_written_before_the_answer_is_delivered_and_the_event_complete
     let (seen, mut memory) = mpsc::unbounded_channel();
     parts.outlet =
         Arc::new(Watching { memory: parts.workspace.folder().join("memory/channel-7.md"), seen });
-    let dispatcher = Dispatcher::new(parts);
+    let dispatcher = Dispatcher::new(parts, turn_parts());
     dispatcher.intake.submit(message(7, "I like tea")).unwrap();
     let then = tokio::time::timeout(Duration::from_secs(20), memory.recv()).await.unwrap().unwrap();
     assert!(then.contains("] likes tea"), "{then}");

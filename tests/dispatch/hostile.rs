@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use aetheel::startup::turn_parts;
 use aetheel_dispatch::{Dispatcher, TurnAnswer};
 use aetheel_model::choice::BusyPolicy;
 use aetheel_model::queue::QueueLimits;
@@ -27,7 +28,7 @@ async fn ask(script: &str, timeout: Duration) -> (TurnAnswer, Duration) {
     parts.host.agents.set_program("scripted", "agent", &program);
     parts.host.limits.query_timeout = timeout;
     parts.host.resources.output = 8 << 20;
-    let dispatcher = Dispatcher::new(parts);
+    let dispatcher = Dispatcher::new(parts, turn_parts());
     let began = Instant::now();
     dispatcher.intake.submit(message(7, "go")).unwrap();
     let answer = collected.answers(1).await.remove(0).1;

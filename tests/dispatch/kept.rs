@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use aetheel::startup::turn_parts;
 use aetheel_dispatch::{
     Dispatcher, OfferEffect, OfferRefusal, OpenedThread, Person, PromptRefusal, StopResult,
 };
@@ -69,7 +70,7 @@ impl Gateway {
                 parts(folder, "scripted", backends, launcher.clone(), &collected, limits).await;
             let journal = parts.workspace.journal().await.unwrap();
             parts.journal = Some(journal.clone());
-            let dispatcher = Dispatcher::new(parts);
+            let dispatcher = Dispatcher::new(parts, turn_parts());
             let _ = dispatcher.recovery.recover().await;
             (dispatcher, journal)
         });

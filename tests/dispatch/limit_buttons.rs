@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use aetheel::startup::turn_parts;
 use aetheel_dispatch::{Dispatcher, Notice, OfferEffect, OfferRefusal, Setting};
 use aetheel_model::choice::BusyPolicy;
 use aetheel_model::queue::QueueLimits;
@@ -66,7 +67,7 @@ impl Team {
         let launched = launcher.clone();
         let mut parts = parts(folder.path(), "alpha", backends, launched, &collected, limits).await;
         parts.choices.backends = names[..3].iter().map(|name| (*name).to_owned()).collect();
-        Self { dispatcher: Dispatcher::new(parts), collected, launcher, folder }
+        Self { dispatcher: Dispatcher::new(parts, turn_parts()), collected, launcher, folder }
     }
 
     pub(super) fn ask(&self, channel: u64, prompt: &str) {

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use aetheel::startup::turn_parts;
 use aetheel_dispatch::{Dispatcher, OfferEffect, OfferRefusal, Person, TurnAnswer};
 use aetheel_model::agent::{
     AgentEventKind as Told, Exit, FailureKind, Input, SessionId, ToolStart, TurnOutcome,
@@ -115,7 +116,7 @@ impl Gateway {
             parts.host.limits.query_timeout = timeout;
             parts.recorder = Recorder::new(folder.join("recordings"), room, Redactor::default());
             let (workspace, journal) = (parts.workspace.clone(), parts.journal.clone());
-            let dispatcher = Dispatcher::new(parts);
+            let dispatcher = Dispatcher::new(parts, turn_parts());
             let _ = dispatcher.recovery.recover().await;
             (dispatcher, workspace, journal)
         });

@@ -25,6 +25,7 @@ mod memory;
 mod observers;
 mod order;
 mod outlive;
+mod parts;
 mod paused;
 mod planning;
 mod policies;

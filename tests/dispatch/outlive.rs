@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use aetheel::startup::turn_parts;
 use aetheel_dispatch::{Dispatcher, Person};
 use aetheel_model::agent::{
     Action, AgentEvent, AgentEventKind, Ask, AskDecision, AskKind, Chunk, HostCommand, Input,
@@ -106,7 +107,7 @@ impl Gateway {
             parts.host.limits.links_warm =
                 setup.max_idle_links.unwrap_or(parts.host.limits.links_warm);
             let recorder = parts.recorder.clone();
-            let dispatcher = Dispatcher::new(parts);
+            let dispatcher = Dispatcher::new(parts, turn_parts());
             dispatcher.recovery.restore_agents().await;
             let _ = dispatcher.recovery.recover().await;
             (dispatcher, journal, recorder)

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use aetheel::startup::turn_parts;
 use aetheel_dispatch::Dispatcher;
 use aetheel_model::agent::{Descriptor, Exit};
 use aetheel_model::choice::BusyPolicy;
@@ -101,12 +102,18 @@ impl Place {
             limits,
         )
         .await;
-        let dispatcher = Dispatcher::new(parts);
+        let dispatcher = Dispatcher::new(parts, turn_parts());
         Self { dispatcher, collected, backends, launcher, _folder: folder }
     }
 
     fn ask(&self, channel: u64, prompt: &str) {
         self.dispatcher.intake.submit(message(channel, prompt)).unwrap();
+    }
+
+    /// Ends the pause of a backend, as a person does who loads it again.
+    fn resume(&self, backend: &Pausable) {
+        backend.paused.store(false, Ordering::SeqCst);
+        self.dispatcher.waits.check_again();
     }
 
     async fn texts(&self, count: usize) -> Vec<String> {
@@ -131,7 +138,7 @@ async fn prompts_for_a_paused_backend_wait_in_order_and_are_answered_once() {
     assert!(notices[0].text.contains("Your message waits"), "{}", notices[0].text);
     assert!(place.launcher.prompts().is_empty());
 
-    backend.paused.store(false, Ordering::SeqCst);
+    place.resume(&backend);
     let mut texts = place.texts(4).await;
     texts.retain(|text| text != "elsewhere");
     assert_eq!(texts, ["one", "two", "three"]);
@@ -144,6 +151,7 @@ async fn another_component_answers_the_waiting_prompts() {
     place.ask(7, "hello");
     place.collected.notices(1).await;
     *place.backends.0.lock().unwrap() = Pausable::new(2, false);
+    place.dispatcher.waits.check_again();
     assert_eq!(place.texts(1).await, ["hello"]);
 }
 
@@ -170,7 +178,7 @@ async fn prompts_that_wait_for_a_paused_backend_can_be_stopped() {
     // The lane must not stay paused.
     place.ask(7, "again");
     place.collected.notices(2).await;
-    backend.paused.store(false, Ordering::SeqCst);
+    place.resume(&backend);
     assert_eq!(place.texts(2).await[1], "again");
 }
 

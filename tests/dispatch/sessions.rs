@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use aetheel::startup::turn_parts;
 use aetheel_dispatch::{Dispatcher, DispatcherDeps, Setting};
 use aetheel_model::choice::BusyPolicy;
 use aetheel_model::event::Lane;
@@ -53,7 +54,7 @@ async fn sharing(
     let parts: DispatcherDeps =
         parts(folder.path(), "lasting", backends, launcher, &collected, limits).await;
     let bindings = parts.workspace.state.bindings.clone();
-    Desk { dispatcher: Dispatcher::new(parts), collected, opened, bindings, folder }
+    Desk { dispatcher: Dispatcher::new(parts, turn_parts()), collected, opened, bindings, folder }
 }
 
 async fn fresh() -> Desk {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use aetheel::startup::turn_parts;
 use aetheel_dispatch::{Dispatcher, TurnAnswer};
 use aetheel_model::agent::{
     AgentEventKind, Exit, FileChange, FileDiff, Input, PlanEntry, PlanStatus, ToolEnd, ToolStart,
@@ -122,7 +123,13 @@ impl Team {
         parts.choices.backends = AGENTS.map(str::to_owned).to_vec();
         parts.choices.recap_on_switch = recap;
         parts.redactor = aetheel_model::redact::Redactor::new(&[SECRET.to_owned().into()]);
-        Self { dispatcher: Dispatcher::new(parts), collected, launcher, _folder: folder, asked: 0 }
+        Self {
+            dispatcher: Dispatcher::new(parts, turn_parts()),
+            collected,
+            launcher,
+            _folder: folder,
+            asked: 0,
+        }
     }
 
     /// Chooses an agent, asks it, and returns the answer and the prompt that the agent received.

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use aetheel::startup::turn_parts;
 use aetheel_dispatch::{Dispatcher, Notice, Person};
 use aetheel_model::agent::{Exit, HostCommand, Input, TurnOutcome};
 use aetheel_model::choice::BusyPolicy;
@@ -91,7 +92,7 @@ impl Scene {
         parts.rollout = rollout;
         parts.machine = machine.map(str::to_owned);
         parts.journal = Some(parts.workspace.journal().await.unwrap());
-        let dispatcher = Dispatcher::new(parts);
+        let dispatcher = Dispatcher::new(parts, turn_parts());
         let _ = dispatcher.recovery.recover().await;
         Self { dispatcher, collected, backends, asked: 0 }
     }

@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use aetheel::startup::turn_parts;
 use aetheel_dispatch::{
     ChannelError, Choices, DeliveryError, Dispatcher, DispatcherDeps, Notice, OpenQuestion,
     OpenedThread, Outlet, PriorDelivery, QuestionDismissal, RecapMessage, Reply, Router,
-    Settlement, TurnAnswer,
+    Settlement, TurnAnswer, TurnPart,
 };
 use aetheel_model::access::LanePermissions;
 use aetheel_model::agent::{
@@ -585,7 +586,6 @@ pub struct Desk {
 /// How a [`Desk`] differs from the default.
 pub struct DeskOptions {
     pub understanding: Understanding,
-    /// The backend, instead of one with this understanding.
     pub backend: Option<Arc<dyn Backend>>,
     pub slots: usize,
     pub depth: usize,
@@ -597,14 +597,13 @@ pub struct DeskOptions {
     pub allowed_tools: AllowedTools,
     pub policies: Arc<dyn Policies>,
     pub observers: Arc<dyn TurnObservers>,
+    pub parts: Vec<Arc<dyn TurnPart>>,
     pub policy_allow: PolicyCeiling,
     pub host_tools: Vec<HostToolKind>,
     pub tool_limits: ToolLimits,
     /// One more feature that the backend declares.
     pub feature: Option<&'static str>,
-    /// Knows the lanes of other nodes.
     pub router: Option<Arc<dyn Router>>,
-    /// The name of the machine in a cluster.
     pub machine: Option<&'static str>,
     /// The working directory, if it is not one of the desk.
     pub cwd: Option<PathBuf>,
@@ -628,6 +627,7 @@ impl Default for DeskOptions {
             allowed_tools: AllowedTools::All,
             policies: Arc::new(NoPolicies),
             observers: Arc::new(NoObservers),
+            parts: turn_parts(),
             policy_allow: PolicyCeiling::All,
             host_tools: HostToolKind::ALL.to_vec(),
             tool_limits: ToolLimits::default(),
@@ -674,16 +674,19 @@ impl Desk {
         parts.choices.policy_allow = desk_options.policy_allow;
         parts.policies = desk_options.policies;
         parts.observers = desk_options.observers;
-        parts.recorder = Recorder::new(
-            folder.path().join("recordings"),
-            RecordingLimits::UNLIMITED,
-            redactor.clone(),
-        );
+        let recordings = folder.path().join("recordings");
+        parts.recorder = Recorder::new(recordings, RecordingLimits::UNLIMITED, redactor.clone());
         parts.redactor = redactor;
         parts.router = desk_options.router;
         parts.clock = desk_options.clock;
         let recorder = parts.recorder.clone();
-        Self { dispatcher: Dispatcher::new(parts), collected, launcher, recorder, folder }
+        Self {
+            dispatcher: Dispatcher::new(parts, desk_options.parts),
+            collected,
+            launcher,
+            recorder,
+            folder,
+        }
     }
 
     pub fn ask(&self, channel: u64, prompt: &str) -> u64 {

@@ -26,6 +26,13 @@ pub(crate) struct PendingCall {
     pub(crate) saving: Option<(EventProgress, PendingSave)>,
 }
 
+/// The turn of a call, for the part that carries it out.
+pub struct CallContext<'a> {
+    pub(crate) question: &'a QuestionContext,
+    pub(crate) reply: &'a Arc<ReplyHandle>,
+    pub(crate) progress: &'a EventProgress,
+}
+
 /// The facts about a turn that decide what its calls may do.
 #[derive(Clone, Debug)]
 pub(crate) struct CallingTurn {

@@ -1,39 +1,25 @@
 //! From an accepted event to a delivered answer.
 //!
-//! [`Dispatcher`] owns the queue of events and the running turns. Its services share one state:
-//!
-//! | service | what it does |
-//! |---|---|
-//! | [`Intake`] | accepts, steers, edits, withdraws and rejects events |
-//! | [`Turns`] | stops turns and waits for them |
-//! | [`WaitChoices`] | ends the wait for a usage limit by people's decision |
-//! | [`Waits`] | lists the lanes that wait for the end of a limit or at the cap of a budget |
-//! | [`Budgets`] | shows budgets and carries out the decisions of owners about them |
-//! | [`Questions`] | passes people's decisions to agents |
-//! | [`LaterTurns`] | shows, removes and submits the turns that agents asked for |
-//! | [`Settings`] | reads and changes the settings of lanes |
-//! | [`Conversations`] | lists, resumes, compacts and resets conversations |
-//! | [`Recovery`] | continues the events of a previous process |
-//! | [`Redelivery`] | delivers lost replies |
-//! | [`LaneTransfer`] | moves lanes between the nodes of a cluster |
-//! | [`Observer`] | shows the state of lanes and turns |
-//! | [`TurnHistory`] | reads finished turns |
-//! | [`Commands`] | carries out the commands of people |
-//! | [`BackendControl`] | lists, checks, rolls back and upgrades backends |
-//! | [`Rollouts`] | shows and ends rollouts of new versions of backends |
+//! [`Dispatcher`] owns the queue of events and the running turns. Its fields are its services.
 //!
 //! An event runs in its lane and slot, its answer is delivered through the [`Outlet`], and the
-//! state that must survive a restart is saved. This crate must not depend on an adapter such as
+//! state that must survive a restart is saved. Features such as budgets and hooks are
+//! [parts](TurnPart) of its turn. A task that waits for a time of the wall clock sleeps for five
+//! seconds at most and then compares the time again, because the machine may be suspended and its
+//! clock may be set. This crate must not depend on an adapter such as
 //! Discord. `tests/dispatch/` tests it.
 //!
 //! | module | content |
 //! |---|---|
 //! | [`outlet`] | the port to people: answers, questions, messages |
 //! | [`deps`] | the operator's settings and the dependencies of a dispatcher |
+//! | [`temp_dir`] | the folder for the files of a prompt |
+//! | [`attachments`] | the files of prompts |
 //! | [`cluster`] | the ports between the nodes of a cluster and an adapter |
 //! | [`observers`] | observers of lanes and turns |
 //! | [`persistence`] | the saved progress of each event |
 //! | [`in_flight`] | deliveries in progress |
+//! | [`agent_run`] | a turn of an agent, as parts and observers see it |
 //! | [`turn_feed`] | the events of turns for observers |
 //! | [`questions`] | questions that wait for people |
 //! | [`channel`] | the settings of a lane: backend, directory, memory, sessions |
@@ -45,11 +31,14 @@
 //! | [`collisions`] | warnings about files that two conversations use |
 //! | [`health`] | probes and metrics |
 //! | [`delegated`] | calls of host tools that wait to be carried out |
-//! | [`limits`] | lanes that wait for the end of a usage limit |
+//! | [`plan`] | a turn that is ready to begin |
+//! | [`part`] | features that take part in turns |
+//! | [`limits`] | the usage limits that lanes reached |
 //! | [`budgets`] | sums and caps of what turns use |
 //! | [`lanes`] | the queue and the running turns |
 //! | [`rollout`] | new versions of backends that do not serve everybody yet |
-//! | [`run`] | one event, from its files to its answer |
+//! | [`run`] | the stages of a turn, from its files to its answer |
+//! | [`parts`] | the features that take part in turns, one file for each |
 //! | [`intake`] | accepting, steering, withdrawing and rejecting events |
 //! | [`host_calls`] | carrying out calls of host tools |
 //! | [`status`] | the state of a lane as people see it |
@@ -60,6 +49,8 @@
 //! A module uses only modules above it in this table. Services also use [`Shared`], the state that
 //! they share.
 
+mod agent_run;
+mod attachments;
 mod budgets;
 mod channel;
 mod claims;
@@ -78,7 +69,10 @@ mod lanes;
 mod limits;
 mod observers;
 mod outlet;
+mod part;
+pub mod parts;
 mod persistence;
+mod plan;
 mod questions;
 mod recovery;
 mod rollout;
@@ -86,6 +80,7 @@ mod run;
 mod scheduler;
 mod shutdown;
 mod status;
+mod temp_dir;
 mod thread;
 mod turn_feed;
 
@@ -95,6 +90,7 @@ use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
+pub use self::agent_run::{BegunRun, EndedRun, RunName};
 pub use self::budgets::decisions::Budgets;
 pub use self::channel::effective::{EffectiveSettings, effective_settings};
 pub use self::channel::error::{LaneDirectoryError, LaneRequestError, ValueProblem};
@@ -110,6 +106,7 @@ pub use self::commands::{
     ArgumentKind, Command, CommandAccess, CommandAction, CommandArgument, CommandCaller,
     CommandError, CommandReply, Commands,
 };
+pub use self::delegated::CallContext;
 pub use self::deps::{Choices, ClusterBudgets, ClusterBudgetsAway, DispatcherDeps, Router};
 pub use self::health::{HealthProbe, Stats};
 pub use self::host_calls::due::LaterTurns;
@@ -118,7 +115,7 @@ pub use self::intake::{Accepted, Intake, PendingSteering, SavedRefusal, Steering
 pub use self::lanes::panics::catch_panic;
 pub use self::lanes::stop::StopResult;
 pub use self::lanes::wait_choices::WaitChoices;
-pub use self::lanes::waits::{LaneWait, WaitDecider, Waits};
+pub use self::lanes::waits::{LaneWait, Waits};
 pub use self::lanes::{EventSummary, Turns};
 pub use self::observers::TurnWatch;
 pub use self::outlet::answer::{AnswerFile, TurnAnswer};
@@ -130,14 +127,20 @@ pub use self::outlet::{
     ChannelError, DeliveryError, Notice, Offer, OpenedThread, Outlet, PriorDelivery,
     QuestionDismissal, RECAP_MESSAGES, RecapMessage, Reply, WaitTopic,
 };
+pub use self::part::{
+    Gate, Gateway, ListedWait, NextTurn, Outcome, PartOfTurn, Refusal, TurnContext, TurnPart,
+    TurnRefusal, Wait, WaitDecider,
+};
+pub use self::persistence::NextStart;
+pub use self::plan::TurnPlan;
 pub use self::questions::{AnswerRefusal, Person, Questions};
 pub use self::recovery::import::LaneTransfer;
 
+pub use self::parts::AUTOMATIC_REFUSALS;
 pub use self::recovery::offer::{OfferEffect, OfferRefusal};
 pub use self::recovery::redeliver::Redelivery;
 pub use self::recovery::restart::{ImportedEvents, Recovery};
 pub use self::rollout::{MAX_WAITING_COMPARISONS, RolloutDecision, RolloutView, Rollouts};
-pub use self::run::audience::AUTOMATIC_REFUSALS;
 pub use self::run::turn_renderer::{RecordedEnd, TurnRenderer};
 pub use self::status::backends::{BackendControl, BackendView, PingError, RollbackError};
 pub use self::status::overview::{LaneView, RunningTurn};
@@ -146,6 +149,7 @@ pub use self::status::render::{
 };
 pub use self::status::transcripts::TurnHistory;
 pub use self::status::{LaneBackend, LaneStatus, Observer, QueueView};
+pub use self::turn_feed::TurnFeed;
 
 use self::budgets::BudgetMonitor;
 use self::budgets::notices::BudgetNotices;
@@ -160,6 +164,8 @@ use self::health::DispatcherHealth;
 use self::host_calls::HandOffTimes;
 use self::intake::rate_limit::RateLimit;
 use self::lanes::LaneRegistry;
+use self::lanes::holds::LaneHolds;
+use self::lanes::paused::WaitNotices;
 use self::limits::UsageLimits;
 use self::observers::ChangeSignal;
 use self::persistence::EventPersistence;
@@ -227,6 +233,8 @@ pub struct Dispatcher {
 /// The state that the services share.
 pub(crate) struct Shared {
     pub(crate) deps: Arc<DispatcherDeps>,
+    /// The features that take part in turns, in the order in which they are asked.
+    pub(crate) parts: Vec<Arc<dyn TurnPart>>,
     pub(crate) links: Links,
     pub(crate) listings: Listings,
     pub(crate) lanes: LaneRegistry,
@@ -242,6 +250,7 @@ pub(crate) struct Shared {
     pub(crate) calls: CallQueue,
     pub(crate) hand_offs: HandOffTimes,
     pub(crate) limits: UsageLimits,
+    pub(crate) wait_notices: WaitNotices,
     pub(crate) budgets: Arc<BudgetMonitor>,
     pub(crate) budget_notices: Arc<BudgetNotices>,
     pub(crate) lost_replies: Arc<LostReplies>,
@@ -263,10 +272,11 @@ impl Shared {
 }
 
 impl Dispatcher {
-    /// Creates a dispatcher with an empty queue. Must be called within a Tokio runtime, as must
+    /// Creates a dispatcher with an empty queue. `turn_parts` are the features that take part in turns,
+    /// in the order in which they are asked. Must be called within a Tokio runtime, as must
     /// [`Intake::submit`].
     #[must_use]
-    pub fn new(parts: DispatcherDeps) -> Self {
+    pub fn new(parts: DispatcherDeps, turn_parts: Vec<Arc<dyn TurnPart>>) -> Self {
         let (parts, tasks) = (Arc::new(parts), TaskTracker::new());
         let mut queue = Queue::new(parts.limits);
         let (first, last) = parts
@@ -292,13 +302,14 @@ impl Dispatcher {
         let stir = ChangeSignal::default();
         let (collisions, file_uses) = CollisionMonitor::new();
         let (calls, pending_calls) = CallQueue::new();
+        let (holds, woken) = LaneHolds::new();
         let (rollout, compared_later) = RolloutMonitor::new(parts.clone());
         let (approvers, redactor) = (parts.choices.approvers.clone(), parts.redactor.clone());
         let budgets = BudgetMonitor::new(parts.clone());
         let shared = Arc::new(Shared {
             listings: Listings::new(links.clone()),
             links,
-            lanes: LaneRegistry::new(queue, stir.clone()),
+            lanes: LaneRegistry::new(queue, holds, stir.clone()),
             rate_limit: RateLimit::new(parts.choices.prompts_per_minute),
             durability,
             delivery: Arc::new(delivery),
@@ -310,6 +321,7 @@ impl Dispatcher {
             calls,
             hand_offs: HandOffTimes::default(),
             limits: UsageLimits::new(parts.clone()),
+            wait_notices: WaitNotices::default(),
             budget_notices: BudgetNotices::new(budgets.clone()),
             budgets,
             rollout,
@@ -317,6 +329,7 @@ impl Dispatcher {
             health: DispatcherHealth::new(parts.clone()),
             tasks,
             deps: parts,
+            parts: turn_parts,
         });
         supervisor::spawn(
             "unasked answers",
@@ -325,6 +338,10 @@ impl Dispatcher {
         supervisor::spawn(
             "collisions",
             collisions::watch::warn_people(Arc::downgrade(&shared), file_uses),
+        );
+        supervisor::spawn(
+            "waits",
+            lanes::paused::watch(Arc::downgrade(&shared), woken, shared.deps.clock.clone()),
         );
         supervisor::spawn(
             "budgets",

@@ -180,7 +180,7 @@ async fn wait_for_journal(journal: &Journal, entry: &JournalEntry) {
 
 /// The action of the next start for a stopped turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NextStart {
+pub enum NextStart {
     /// The turn is repeated from the beginning.
     Rerun,
     /// People are asked whether to repeat the turn, because the agent had used a tool.

@@ -4,20 +4,18 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::agent_run::{BegunRun, RunName};
 use crate::deps::DispatcherDeps;
-use aetheel_model::agent::{AgentEventKind, Ask, AskKind, StartTurn};
-use aetheel_model::event::Event;
+use aetheel_model::agent::{AgentEventKind, Ask, AskKind};
 use aetheel_model::observed::{ObservedEvent, ObservedKind, ObservedTurn, bounded};
 use aetheel_model::policy::PolicyRuling;
 use aetheel_model::redact::Redactor;
-use aetheel_recording::Backend;
 use aetheel_runtime::clock::Clock;
-use aetheel_store::workspace::LaneSettings;
-use aetheel_turn::{TurnObservers, TurnResult};
+use aetheel_turn::{NoObservers, TurnObservers, TurnResult};
 
 /// The observers of one turn. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct TurnFeed {
+pub struct TurnFeed {
     observers: Arc<dyn TurnObservers>,
     turn: ObservedTurn,
     redactor: Redactor,
@@ -25,14 +23,19 @@ pub(crate) struct TurnFeed {
 }
 
 impl TurnFeed {
-    pub(crate) fn of(deps: &DispatcherDeps, event: &Event, id: &str, backend: &str) -> Self {
+    pub(crate) fn of(deps: &DispatcherDeps, turn: RunName<'_>) -> Self {
         let turn = ObservedTurn {
-            turn: id.to_owned(),
-            lane: event.lane.to_string(),
-            backend: backend.to_owned(),
+            turn: turn.id.to_owned(),
+            lane: turn.event.lane.to_string(),
+            backend: turn.backend.to_owned(),
         };
         let (redactor, clock) = (deps.redactor.clone(), deps.clock.clone());
         Self { observers: Arc::clone(&deps.observers), turn, redactor, clock }
+    }
+
+    /// Returns the feed of a turn without observers.
+    pub(crate) fn silent(deps: &DispatcherDeps, turn: RunName<'_>) -> Self {
+        Self { observers: Arc::new(NoObservers), ..Self::of(deps, turn) }
     }
 
     /// Passes an event to the observers. Returns at once.
@@ -43,25 +46,19 @@ impl TurnFeed {
         }
     }
 
-    pub(crate) fn begun(
-        &self,
-        event: &Event,
-        lane: &LaneSettings,
-        backend: &dyn Backend,
-        start: &StartTurn,
-        is_resumed: bool,
-    ) {
-        let trigger = serde_json::to_value(event.kind).ok();
+    pub(crate) fn begun(&self, run: &BegunRun<'_>) {
+        let trigger = serde_json::to_value(run.event.kind).ok();
         let trigger = trigger.as_ref().and_then(serde_json::Value::as_str);
-        let waited = self.clock.now_ms().saturating_sub(event.accepted_ms);
+        let waited = self.clock.now_ms().saturating_sub(run.event.accepted_ms);
+        let waited = Some(waited).filter(|_| !run.is_resumed);
         self.send(ObservedKind::TurnBegun {
             trigger: trigger.unwrap_or_default().to_owned(),
-            person: event.asker.map(|person| person.to_string()),
-            project: lane.project.clone(),
-            backend_version: backend.descriptor().version.clone(),
-            model: start.settings.model.as_deref().map(|model| self.clean(model)),
-            is_resumed,
-            waited_ms: (!is_resumed).then_some(waited).and_then(|waited| waited.try_into().ok()),
+            person: run.event.asker.map(|person| person.to_string()),
+            project: run.lane.project.clone(),
+            backend_version: run.backend.descriptor().version.clone(),
+            model: run.start.settings.model.as_deref().map(|model| self.clean(model)),
+            is_resumed: run.is_resumed,
+            waited_ms: waited.and_then(|waited| waited.try_into().ok()),
         });
     }
 

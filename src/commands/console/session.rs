@@ -48,7 +48,7 @@ pub(super) async fn run(settings: OperatorSettings) -> Result<u8, u8> {
     audit_log::open_console(&config, &prepared.redactor);
     let (dispatcher, drain) = prepared.dispatcher(console.clone(), None);
     let _tool_server = tool_server::open(&config, &dispatcher, None, None).await;
-    let recovery = tokio::spawn(recovery::watch(dispatcher.redelivery.clone(), agents));
+    let recovery = tokio::spawn(recovery::watch(dispatcher.clone(), agents));
     tracing::info!(
         ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
         "console ready"

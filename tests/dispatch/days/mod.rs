@@ -214,10 +214,19 @@ impl MovedGateway {
         self.run("nothing runs or waits", self.dispatcher().turns.idle());
     }
 
-    /// Waits until the watch of budgets and this number of lanes have looked and sleep.
+    /// Waits until the watch of budgets and the watch of this number of lanes have looked and sleep.
     fn settle(&self, lanes: usize) {
         let looked = format!("{lanes} lanes wait");
-        self.run(&looked, self.control.wait_for_sleeps(self.watches + lanes));
+        self.until(&looked, || {
+            let waits = self.waits();
+            // The reason of an event is known once the watch has looked.
+            let is_known = |wait: &LaneWait| {
+                let queue = self.dispatcher().observer.queue_of(&wait.lane);
+                queue.waiting.iter().any(|event| event.wait.is_some())
+            };
+            waits.len() == lanes && waits.iter().all(is_known)
+        });
+        self.run(&looked, self.control.wait_for_sleeps(self.watches + lanes.min(1)));
     }
 
     /// Waits until this number of lanes wait, and lets the time pass until then, and until each task

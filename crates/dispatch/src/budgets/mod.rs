@@ -1,11 +1,10 @@
 //! Budgets: counts what turns use, stops turns at a cap, and lets owners raise it.
 //!
 //! [`BudgetMonitor`] has the sums of `state/turns` and of the running turns. A turn begins only if no
-//! cap that applies to it is reached; otherwise its lane waits (`lanes/paused`). [`watch`] stops the
+//! cap that applies to it is reached; otherwise its lane waits (`parts/budget_caps`). [`watch`] stops the
 //! running turns when a cap is reached. [`notices`] warns people, and asks an owner with the buttons
 //! of [`offers`]. [`decisions`] carries out what owners decide. In a cluster, [`cluster_sums`] adds the
-//! turns of the other nodes. `run/cut_off` decides how a stopped turn
-//! continues, [`messages`] has the words, and `state/budgets.md` keeps the decisions.
+//! turns of the other nodes. [`messages`] has the words, and `state/budgets.md` keeps the decisions.
 //! `docs/budgets.md` describes all of it. Tested by `tests/dispatch/budgets.rs`.
 
 mod cluster_sums;
@@ -33,8 +32,8 @@ use aetheel_model::event::{Event, Lane};
 use aetheel_model::plain::with_causes;
 use aetheel_store::workspace::TurnLine;
 
-/// The beginning of the key of an event that continues a turn which a budget stopped.
-pub(crate) const CONTINUATION: &str = "budget:";
+/// The name of the part that lets lanes wait at a cap.
+pub(crate) const PART: &str = "budgets";
 /// The number of days whose turns are read at the start. Months are the longest periods.
 const READ_DAYS: i32 = 33;
 

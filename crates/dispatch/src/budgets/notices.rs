@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use super::{BudgetMonitor, GrantSaving, messages, offers};
 use crate::outlet::{DeliveryError, Notice, WaitTopic};
 use aetheel_model::budget::{AccountUse, BudgetGrant};
+use aetheel_store::workspace::Channels;
 
 /// The open questions about caps, and the decisions of owners.
 pub(crate) struct BudgetNotices {
@@ -37,10 +38,10 @@ impl BudgetNotices {
     }
 
     /// Reads the files with limits again, so that the log has a fault soon after the file was saved, and
-    /// warns the operator that one became empty.
-    pub(super) async fn follow_files(&self) {
+    /// warns the operator that one became empty. Returns the settings of channels.
+    pub(super) async fn follow_files(&self) -> Arc<Channels> {
         let workspace = &self.monitor.deps.workspace;
-        drop((workspace.channels().await, workspace.budgets().rules().await));
+        let (channels, _) = (workspace.channels().await, workspace.budgets().rules().await);
         for file in workspace.limit_files().take_emptied() {
             tracing::warn!(file, "the file became empty; its limits are no longer in force");
             let notice = Notice::for_operator(messages::emptied(file), None);
@@ -48,12 +49,15 @@ impl BudgetNotices {
                 tracing::warn!("cannot send the notice about a file; hint: set OUTPUT_CHANNEL_ID");
             }
         }
+        channels
     }
 
-    /// Warns people and asks owners about caps that are near or reached.
-    pub(super) async fn give_notice(&self) {
+    /// Warns people and asks owners about caps that are near or reached. Returns the marks of the
+    /// caps that are reached.
+    pub(super) async fn give_notice(&self) -> HashSet<String> {
         let uses = self.monitor.ledger.lock().uses(self.monitor.deps.clock.now());
-        self.end_questions(&uses);
+        let reached = uses.iter().filter(|used| used.is_reached()).map(offers::mark).collect();
+        self.end_questions(&reached);
         for used in uses {
             if used.is_reached() {
                 self.ask_owner(&used).await;
@@ -61,6 +65,7 @@ impl BudgetNotices {
                 self.warn(&used).await;
             }
         }
+        reached
     }
 
     /// Warns people that a cap is near, once for each cap.
@@ -131,9 +136,7 @@ impl BudgetNotices {
     }
 
     /// Edits the notices about caps that are not reached any more.
-    pub(super) fn end_questions(&self, uses: &[AccountUse]) {
-        let reached: HashSet<String> =
-            uses.iter().filter(|used| used.is_reached()).map(offers::mark).collect();
+    pub(super) fn end_questions(&self, reached: &HashSet<String>) {
         let ended: Vec<String> =
             self.asked.lock().extract_if(|mark| !reached.contains(mark)).collect();
         for mark in ended {

@@ -1,12 +1,13 @@
 //! Stops the running turns when a cap is reached.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::BudgetMonitor;
 use super::notices::BudgetNotices;
+use super::{BudgetMonitor, PART};
 use crate::Shared;
 use aetheel_store::workspace::{JournalMark, PendingSave};
 
@@ -19,19 +20,27 @@ const EXCHANGE_INTERVAL: Duration = Duration::from_millis(50);
 /// use more.
 const SAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Watches the sums until the dispatcher is dropped.
+/// Watches the sums and the files with limits until the dispatcher is dropped. Wakes the lanes that
+/// wait at a cap which is not reached any more, or whose settings changed.
 pub(crate) async fn watch(shared: Weak<Shared>, notices: Arc<BudgetNotices>) {
     let monitor = notices.monitor.clone();
+    let mut channels = None;
     loop {
         let is_changed = tokio::select! {
             () = monitor.changed.notified() => true,
             () = monitor.deps.clock.sleep(CHECK_INTERVAL) => false,
         };
         let Some(shared) = shared.upgrade() else { return };
-        notices.follow_files().await;
+        let holds = &shared.lanes.holds;
+        let read = notices.follow_files().await;
+        if channels.replace(read.clone()).is_some_and(|before| !Arc::ptr_eq(&before, &read)) {
+            holds.on_reason_change();
+        }
         let is_awaited = monitor.cluster.take_awaited();
         let is_asking = !notices.asked.lock().is_empty();
-        let is_due = is_changed || is_awaited || is_asking || !monitor.ledger.lock().is_idle();
+        let is_waiting = holds.any_other_reason(PART, &HashSet::new());
+        let is_idle = monitor.ledger.lock().is_idle();
+        let is_due = is_changed || is_awaited || is_asking || is_waiting || !is_idle;
         if is_due && monitor.refresh().await {
             // A slow database does not delay what this machine knows by itself.
             monitor.stop_at_caps(&shared).await;
@@ -39,13 +48,17 @@ pub(crate) async fn watch(shared: Weak<Shared>, notices: Arc<BudgetNotices>) {
                 monitor.sync().await;
                 monitor.stop_at_caps(&shared).await;
             }
-            notices.give_notice().await;
+            let reached = notices.give_notice().await;
+            if holds.any_other_reason(PART, &reached) {
+                holds.on_reason_change();
+            }
             drop(shared);
             if monitor.cluster_budgets().is_some() {
                 tokio::time::sleep(EXCHANGE_INTERVAL).await;
             }
-        } else if is_asking {
-            notices.end_questions(&[]);
+        } else if is_asking || is_waiting {
+            notices.end_questions(&HashSet::new());
+            holds.on_reason_change();
         }
     }
 }

@@ -82,7 +82,17 @@ impl Settings {
             return Err(LaneRequestError::Unavailable { name: name.to_owned(), reason });
         }
         let bindings = &self.shared.deps.workspace.state.bindings;
-        storage_result(lane, bindings.set_backend(lane, name).await)
+        self.saved(lane, bindings.set_backend(lane, name).await)
+    }
+
+    /// Returns the result of saving a choice. Lanes that wait are checked again, because they may wait
+    /// for another backend or model.
+    fn saved(&self, lane: &Lane, saved: Result<(), BindingsError>) -> Result<(), LaneRequestError> {
+        self.shared.lanes.holds.on_reason_change();
+        saved.map_err(|error| {
+            tracing::error!(%lane, error = %with_causes(&error), "cannot save a choice");
+            LaneRequestError::NotSaved
+        })
     }
 
     /// Returns the models to choose from in a lane: those in the descriptor, and those that the
@@ -170,7 +180,7 @@ impl Settings {
         let bindings = &self.shared.deps.workspace.state.bindings;
         if let (Setting::Backend, Some(name)) = (setting, value) {
             match name {
-                UNSET => storage_result(lane, bindings.unset_backend(lane).await)?,
+                UNSET => self.saved(lane, bindings.unset_backend(lane).await)?,
                 name => self.choose_backend(lane, name).await?,
             }
             let name = self.backend_of(lane).await;
@@ -197,7 +207,7 @@ impl Settings {
         let Some(value) = value else { return Ok(choosing.shown(setting)) };
         let value = if value == UNSET { None } else { Some(choosing.parse_value(setting, value)?) };
         let before = bindings.get(lane, &name).await;
-        storage_result(lane, bindings.set_setting(lane, &name, setting.name(), value).await)?;
+        self.saved(lane, bindings.set_setting(lane, &name, setting.name(), value).await)?;
         let now = self.shared.channels.in_force(lane, &settings, descriptor).await;
         let choosing = SettingChoice { now: &now, ..choosing };
         // Claude Code, OpenCode and Droid resume a session with its previous model, and cannot be
@@ -313,11 +323,4 @@ impl SettingChoice<'_> {
             self.offered(setting)
         )
     }
-}
-
-fn storage_result(lane: &Lane, saved: Result<(), BindingsError>) -> Result<(), LaneRequestError> {
-    saved.map_err(|error| {
-        tracing::error!(%lane, error = %with_causes(&error), "cannot save a choice");
-        LaneRequestError::NotSaved
-    })
 }

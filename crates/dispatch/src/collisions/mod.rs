@@ -150,11 +150,6 @@ pub(crate) struct TurnFiles {
 }
 
 impl TurnFiles {
-    /// Returns the working directory of the turn.
-    pub(crate) fn checkout(&self) -> &CheckoutPlace {
-        &self.place.checkout
-    }
-
     /// Reports the files of a tool use that has ended. `repeated` is `true` if a previous process
     /// reported them before.
     pub(crate) fn on_tool_end(&self, end: &ToolEnd, start: Option<&ToolStart>, repeated: bool) {

@@ -1,11 +1,12 @@
 //! The waiting events and the running turns of each lane.
 //!
 //! [`LaneRegistry`] owns the queue and a handle to each running turn. [`slot`] frees the lane and
-//! the slot of a finished turn, [`stop`] stops turns, [`paused`] holds lanes whose backend is
-//! paused, whose agent reached a usage limit or whose budget is used up, [`wait_choices`] has the
-//! buttons that end the wait for a limit, [`waits`] lists the lanes that wait, and [`panics`] contains
+//! the slot of a finished turn, [`stop`] stops turns, [`holds`] has the lanes that wait for another
+//! reason than a running turn, [`paused`] checks them, [`wait_choices`] has the buttons that end the
+//! wait for a limit, [`waits`] lists the lanes that wait, and [`panics`] contains
 //! panics.
 
+pub(crate) mod holds;
 pub(crate) mod panics;
 pub(crate) mod paused;
 pub(crate) mod slot;
@@ -20,6 +21,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
+use self::holds::LaneHolds;
 use super::Shared;
 use super::observers::{ChangeSignal, LiveTurn};
 use super::outlet::handle::ReplyHandle;
@@ -130,16 +132,6 @@ impl Turns {
     }
 }
 
-/// A wait that people were notified of.
-#[derive(Clone, PartialEq, Eq)]
-struct AnnouncedWait {
-    event: Sequence,
-    /// Identifies the reason.
-    key: String,
-    /// The reason in a few words.
-    reason: String,
-}
-
 /// The queue, and a handle to the running turn of each lane.
 pub(crate) struct LaneRegistry {
     pub(crate) queue: Mutex<Queue>,
@@ -149,8 +141,7 @@ pub(crate) struct LaneRegistry {
     carried_messages: Mutex<HashMap<Sequence, Vec<Event>>>,
     /// The backend of the last turn of each lane in this process.
     last_backends: Mutex<HashMap<Lane, String>>,
-    /// The holds of lanes, each with the wait that was announced last.
-    announced_waits: Mutex<HashMap<(Lane, LaneHold), AnnouncedWait>>,
+    pub(crate) holds: LaneHolds,
     /// Notified whenever an event is finished.
     pub(crate) finished: Notify,
     /// Notified whenever an event is accepted or removed, and when a turn starts or ends.
@@ -160,13 +151,13 @@ pub(crate) struct LaneRegistry {
 }
 
 impl LaneRegistry {
-    pub(crate) fn new(queue: Queue, changes: ChangeSignal) -> Self {
+    pub(crate) fn new(queue: Queue, holds: LaneHolds, changes: ChangeSignal) -> Self {
         Self {
             queue: Mutex::new(queue),
             running: Mutex::default(),
             carried_messages: Mutex::default(),
             last_backends: Mutex::default(),
-            announced_waits: Mutex::default(),
+            holds,
             finished: Notify::new(),
             changes,
             turn_changes: ChangeSignal::default(),
@@ -202,17 +193,14 @@ impl LaneRegistry {
             return false;
         }
         queue.pause(event.clone(), hold);
+        self.holds.add(&event.lane, hold);
         true
     }
 
     /// Returns the reason for which each waiting event of a lane is held, in the order of their
     /// places. `None` if it waits for its turn, or nobody was notified yet.
     pub(crate) fn wait_reasons(&self, queue: &Queue, lane: &Lane) -> Vec<Option<String>> {
-        let announced = self.announced_waits.lock();
-        let reason = |event: &Event| {
-            let hold = queue.lanes().hold_of(event)?;
-            announced.get(&(lane.clone(), hold)).map(|wait| wait.reason.clone())
-        };
+        let reason = |event: &Event| self.holds.summary(lane, queue.lanes().hold_of(event)?);
         queue.lanes().waiting_in(lane).map(reason).collect()
     }
 
@@ -277,6 +265,7 @@ impl LaneRegistry {
     /// Notifies waiters and observers that an event is finished or removed.
     pub(crate) fn notify_finished(&self) {
         self.finished.notify_waiters();
+        self.holds.on_queue_change();
         self.changes.notify();
     }
 

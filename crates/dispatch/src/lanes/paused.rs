@@ -8,161 +8,168 @@
 //!
 //! People get one notice of each wait. It is edited when the wait ends, also after a restart.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::AnnouncedWait;
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::holds::{AnnouncedWait, HeldLane, HoldState};
 use crate::Shared;
-use crate::budgets::{self, messages as budget_messages, offers};
-use crate::lanes::wait_choices::wait_offers;
-use crate::limits::{self, messages as limit_messages};
-use crate::outlet::{Notice, Offer, WaitTopic, messages};
+use crate::outlet::{Notice, WaitTopic, messages};
+use crate::part::{Gateway, NextTurn, Wait};
 use crate::recovery::restart::notice_target;
-use aetheel_model::budget::AccountUse;
 use aetheel_model::event::{Event, EventKind, Lane, Sequence};
 use aetheel_model::queue::LaneHold;
-use aetheel_recording::Backend;
-use aetheel_runtime::supervisor;
-use aetheel_store::workspace::LimitNote;
+use aetheel_runtime::clock::Clock;
 
-/// How often a paused lane is checked.
-const CHECK_INTERVAL: Duration = Duration::from_millis(500);
+/// The longest sleep of the watch. The wall clock may be set in the meantime.
+const MAX_REST: SignedDuration = SignedDuration::from_secs(5);
+/// The shortest time between two checks of a hold without a change.
+const MIN_REST: SignedDuration = SignedDuration::from_millis(500);
+/// How long the watch waits for the notices of one pass. They are posted in the background then.
+const NOTICE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The lines below the notice of a wait that ended.
 const OVER: &str = "▶️ The wait is over.";
 const REMOVED: &str = "🛑 The prompt was removed.";
 
-/// The reason why no turn can begin in a lane.
-pub(crate) enum LanePause {
-    /// The backend is paused.
-    Backend(Arc<dyn Backend>),
-    /// The agent reached a usage limit.
-    Limit(Arc<dyn Backend>, LimitNote),
-    /// A budget is used up.
-    Budget {
-        used: Box<AccountUse>,
-        /// Whether the cap applies to the person who asked, and not to everybody in the lane.
-        is_personal: bool,
-    },
-}
-
-impl LanePause {
-    /// Returns the events of the lane that cannot start.
-    fn hold(&self, event: &Event) -> LaneHold {
-        match (self, event.asker) {
-            (Self::Budget { is_personal: true, .. }, Some(asker)) => LaneHold::Person(asker),
-            _ => LaneHold::Everybody,
-        }
-    }
-
-    /// Returns a key that differs between the reasons for which an event waits.
-    fn key(&self) -> String {
-        match self {
-            Self::Backend(_) => "backend".to_owned(),
-            Self::Limit(_, note) => note.turn.clone(),
-            Self::Budget { used, .. } => offers::mark(used),
-        }
-    }
-
-    /// Returns the reason in a few words.
-    fn reason(&self, shared: &Shared) -> String {
-        match self {
-            Self::Backend(backend) => messages::paused_reason(backend.descriptor().label()),
-            Self::Limit(backend, note) => {
-                limit_messages::reason(backend.descriptor().label(), note, shared.now())
-            }
-            Self::Budget { used, .. } => budget_messages::reason(used),
-        }
-    }
-}
-
-/// Returns the reason why no turn can begin in a lane now. A paused backend does not affect a lane
-/// whose agent still runs.
-pub(crate) async fn lane_pause(shared: &Shared, lane: &Lane) -> Option<LanePause> {
-    let (name, settings, _) = shared.channels.resolve_backend(lane).await;
-    let backend = shared.serving(&name, lane)?;
-    let descriptor = backend.descriptor();
-    if backend.paused().is_some() && !shared.links.is_open(&descriptor.name, lane) {
-        return Some(LanePause::Backend(backend));
-    }
-    // Few lanes have a note, and the settings need files.
-    shared.deps.workspace.state.limits.get(lane)?;
-    let model = shared.channels.in_force(lane, &settings, descriptor).await.model;
-    let note = shared.limits.in_force(lane, &name, model.as_deref(), shared.now())?;
-    Some(LanePause::Limit(backend, note))
-}
-
 /// Returns the reason why the turn of an event cannot begin now.
-pub(super) async fn event_pause(shared: &Shared, event: &Event) -> Option<LanePause> {
-    if let Some(pause) = lane_pause(shared, &event.lane).await {
-        return Some(pause);
-    }
-    let subject = budgets::subject_of(shared, event).await;
-    let (used, is_personal) = shared.budgets.reached(&subject).await?;
-    Some(LanePause::Budget { used: Box::new(used), is_personal })
+pub(crate) async fn event_wait(shared: &Arc<Shared>, event: &Event) -> Option<Wait> {
+    let next = NextTurn { lane: &event.lane, event: Some(event) };
+    Gateway { shared }.wait(next).await
 }
 
 /// Returns the events of a lane that wait together with an event that cannot start.
-pub(crate) async fn hold_for(shared: &Shared, event: &Event) -> LaneHold {
-    let pause = event_pause(shared, event).await;
-    pause.map_or(LaneHold::Everybody, |pause| pause.hold(event))
+pub(crate) async fn hold_for(shared: &Arc<Shared>, event: &Event) -> LaneHold {
+    event_wait(shared, event).await.map_or(LaneHold::Everybody, |wait| wait.hold)
 }
 
-/// Notifies the author of an event that it waits, once per reason.
-async fn announce_wait(shared: &Shared, event: &Event, hold: LaneHold, pause: &LanePause) {
-    let wait =
-        AnnouncedWait { event: event.sequence, key: pause.key(), reason: pause.reason(shared) };
-    let before = {
-        let mut announced = shared.lanes.announced_waits.lock();
-        announced.insert((event.lane.clone(), hold), wait.clone())
+/// Watches the holds until the dispatcher is dropped. A hold is checked when it is new, when its time
+/// has come, and when something changed that it waits for.
+pub(crate) async fn watch(shared: Weak<Shared>, mut woken: mpsc::Receiver<()>, clock: Clock) {
+    let mut rest = None;
+    loop {
+        tokio::select! {
+            woken = woken.recv() => if woken.is_none() { return },
+            () = sleep(&clock, rest) => {}
+        }
+        let Some(shared) = shared.upgrade() else { return };
+        let due = {
+            let queue = shared.lanes.queue.lock();
+            shared.lanes.holds.due(&queue, shared.now())
+        };
+        let mut notices = Vec::new();
+        for (held, state) in due {
+            let notice = check(&shared, held, state).await;
+            notices.extend(notice.map(|notice| shared.tasks.spawn(notice)));
+        }
+        let posted = async {
+            for notice in notices {
+                let _ = notice.await;
+            }
+        };
+        let _ = timeout(NOTICE_TIMEOUT, posted).await;
+        rest = shared.lanes.holds.next_check().map(|at| at.duration_since(shared.now()));
+    }
+}
+
+/// Sleeps for a time, or until the caller stops to wait.
+async fn sleep(clock: &Clock, rest: Option<SignedDuration>) {
+    match rest {
+        Some(rest) => {
+            clock.sleep(rest.clamp(SignedDuration::ZERO, MAX_REST).unsigned_abs()).await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Checks a hold, and ends it if its events can start. Returns the notice to post, if there is one.
+async fn check(
+    shared: &Arc<Shared>,
+    held: HeldLane,
+    state: HoldState,
+) -> Option<impl Future<Output = ()> + use<>> {
+    let ((lane, hold), is_new) = (&held, state.is_new());
+    let first = shared.lanes.queue.lock().lanes().first_held(lane, *hold).cloned();
+    let wait = match &first {
+        Some(event) => event_wait(shared, event).await,
+        None => None,
     };
-    match before {
-        Some(before) if before.event == wait.event && before.key == wait.key => return,
-        Some(before) if !still_waits(shared, before.event) => {
-            shared.deps.outlet.end_wait(&event_topic(before.event), REMOVED);
+    let is_over = wait.is_none();
+    let soonest = shared.now() + MIN_REST;
+    match (&first, wait) {
+        (Some(event), Some(wait)) if wait.hold == *hold => {
+            let announced = AnnouncedWait::of(event, &wait);
+            let check_at = wait.until.unwrap_or(Timestamp::MAX).max(soonest);
+            let is_known =
+                state.announced.as_ref().is_some_and(|before| before.is_same(&announced));
+            let before = state.announced.filter(|_| !is_known);
+            if let Some(before) = before.filter(|before| !still_waits(shared, before.event)) {
+                shared.wait_notices.end(shared, before.event, REMOVED);
+            }
+            shared.lanes.holds.keep(&held, event.sequence, Some(announced), check_at);
+            return (!is_known).then(|| announce(shared.clone(), event.clone(), wait));
+        }
+        // It is unknown for a moment what the other nodes of a cluster used.
+        (Some(event), None) if is_new => {
+            shared.lanes.holds.keep(&held, event.sequence, state.announced, soonest);
+            return None;
         }
         _ => {}
     }
-    let Some((text, offers)) = notice_of(shared, event, pause).await else { return };
-    let (channel, about) = notice_target(event);
+    if let Some(wait) = state.announced {
+        if !still_waits(shared, wait.event) {
+            shared.wait_notices.end(shared, wait.event, REMOVED);
+        } else if is_over && first.is_some_and(|event| event.sequence == wait.event) {
+            let decision = shared.budget_notices.decision_about(&wait.key);
+            shared.wait_notices.end(shared, wait.event, decision.as_deref().unwrap_or(OVER));
+        }
+        // Otherwise another hold applies from now on, and its notice replaces this one.
+    }
+    shared.lanes.holds.remove(&held);
+    shared.lanes.queue.lock().resume(lane, *hold);
+    shared.start_waiting();
+    None
+}
+
+/// Notifies the author of an event that it waits.
+async fn announce(shared: Arc<Shared>, event: Event, wait: Wait) {
+    let until = wait.until.map(tracing::field::display);
+    tracing::info!(event = event.sequence, lane = %event.lane, wait = wait.key, until, "{}", wait.log_line);
+    let Some(text) = wait.notice else { return };
+    let (channel, about) = notice_target(&event);
     if event.kind == EventKind::Message && (channel.is_some() || event.lane == Lane::Console) {
         let topic = WaitTopic { topic: event_topic(event.sequence), reason: wait.key };
-        // This notice is not essential, and the outlet has logged the failure.
-        let _ =
-            shared.deps.outlet.announce_wait(topic, Notice { channel, about, text, offers }).await;
+        let notice = Notice { channel, about, text, offers: wait.offers };
+        shared.wait_notices.post(&shared, event.sequence, topic, notice).await;
     }
 }
 
-/// Returns the text and the buttons of the notice that an event waits, or `None` if people get none.
-async fn notice_of(
-    shared: &Shared,
-    event: &Event,
-    pause: &LanePause,
-) -> Option<(String, Vec<Offer>)> {
-    let continues = |cause: &str| {
-        let key = event.key.as_deref().filter(|_| event.continues.is_some());
-        key.is_some_and(|key| key.starts_with(cause))
-    };
-    match pause {
-        LanePause::Backend(backend) => {
-            let backend = backend.descriptor();
-            tracing::warn!(event = event.sequence, lane = %event.lane, backend = backend.name, "event waits: its backend failed too often and is paused");
-            Some((messages::paused_message(backend.label()), Vec::new()))
+/// The notices of waits that are being posted.
+#[derive(Default)]
+pub(crate) struct WaitNotices {
+    /// The events, each with the line that ends its notice once it is posted.
+    posting: Mutex<HashMap<Sequence, Option<String>>>,
+}
+
+impl WaitNotices {
+    async fn post(&self, shared: &Shared, event: Sequence, topic: WaitTopic, notice: Notice) {
+        self.posting.lock().insert(event, None);
+        // This notice is not essential, and the outlet has logged the failure.
+        let _ = shared.deps.outlet.announce_wait(topic, notice).await;
+        if let Some(Some(line)) = self.posting.lock().remove(&event) {
+            shared.deps.outlet.end_wait(&event_topic(event), &line);
         }
-        LanePause::Limit(backend, note) => {
-            tracing::info!(event = event.sequence, lane = %event.lane, backend = note.backend, until = %note.until, "event waits for the end of a usage limit");
-            let descriptor = backend.descriptor();
-            let text = limit_messages::waits(
-                descriptor.label(),
-                note,
-                continues(limits::CONTINUATION),
-                shared.now(),
-            )?;
-            Some((text, wait_offers(shared, event, note, descriptor).await))
-        }
-        LanePause::Budget { used, .. } => {
-            tracing::info!(event = event.sequence, lane = %event.lane, account = %used.account, until = %used.span.end, "event waits: a budget is used up");
-            let offers = offers::buttons(used, Some(event.sequence));
-            Some((budget_messages::waits(used, continues(budgets::CONTINUATION)), offers))
+    }
+
+    /// Edits the notice of an event, at the latest when it is posted.
+    fn end(&self, shared: &Shared, event: Sequence, line: &str) {
+        match self.posting.lock().get_mut(&event) {
+            Some(end) => *end = Some(line.to_owned()),
+            None => shared.deps.outlet.end_wait(&event_topic(event), line),
         }
     }
 }
@@ -170,7 +177,7 @@ async fn notice_of(
 /// Edits the notice that an event waits, because its turn begins. A previous process may have posted
 /// it.
 pub(crate) fn end_wait_of(shared: &Shared, event: &Event) {
-    shared.deps.outlet.end_wait(&event_topic(event.sequence), OVER);
+    shared.wait_notices.end(shared, event.sequence, OVER);
 }
 
 fn event_topic(event: Sequence) -> String {
@@ -182,54 +189,6 @@ pub(crate) async fn refuse_unjournaled(shared: &Shared, event: &Event) {
     if shared.durability.journal_entry(event).is_none() {
         shared.delivery.refuse(event, &messages::shutdown_message(&event.lane)).await;
     }
-}
-
-/// Ends a hold of a lane once its events can start. Returns at once.
-pub(crate) fn resume_when_unpaused(shared: &Arc<Shared>, lane: Lane, hold: LaneHold) {
-    let shared = Arc::downgrade(shared);
-    supervisor::spawn_finite("paused lane", async move {
-        let mut is_first_check = true;
-        loop {
-            let Some(shared) = shared.upgrade() else { return };
-            if !is_still_held(&shared, &lane, hold, is_first_check).await {
-                shared.lanes.queue.lock().resume(&lane, hold);
-                return shared.start_waiting();
-            }
-            is_first_check = false;
-            let clock = shared.deps.clock.clone();
-            drop(shared);
-            clock.sleep(CHECK_INTERVAL).await;
-        }
-    });
-}
-
-/// Checks a hold, and notifies people of its reason or its end.
-async fn is_still_held(shared: &Shared, lane: &Lane, hold: LaneHold, is_first_check: bool) -> bool {
-    let first = shared.lanes.queue.lock().lanes().first_held(lane, hold).cloned();
-    let pause = match &first {
-        Some(event) => event_pause(shared, event).await,
-        None => None,
-    };
-    match (&first, &pause) {
-        (Some(event), Some(pause)) if pause.hold(event) == hold => {
-            announce_wait(shared, event, hold, pause).await;
-            return true;
-        }
-        // It is unknown for a moment what the other nodes of a cluster used.
-        (Some(_), None) if is_first_check => return true,
-        _ => {}
-    }
-    let ended = shared.lanes.announced_waits.lock().remove(&(lane.clone(), hold));
-    let Some(wait) = ended else { return false };
-    let topic = event_topic(wait.event);
-    if !still_waits(shared, wait.event) {
-        shared.deps.outlet.end_wait(&topic, REMOVED);
-    } else if pause.is_none() && first.is_some_and(|event| event.sequence == wait.event) {
-        let decision = shared.budget_notices.decision_about(&wait.key);
-        shared.deps.outlet.end_wait(&topic, decision.as_deref().unwrap_or(OVER));
-    }
-    // Otherwise another hold applies from now on, and its notice replaces this one.
-    false
 }
 
 fn still_waits(shared: &Shared, event: Sequence) -> bool {

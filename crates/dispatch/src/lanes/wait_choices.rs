@@ -96,7 +96,7 @@ fn other_models(note: &LimitNote, descriptor: &Descriptor) -> Vec<DescriptorChoi
 
 /// Returns the buttons of the notice that an event waits for the end of a limit. Agents that reached
 /// a limit in another lane are not offered.
-pub(super) async fn wait_offers(
+pub(crate) async fn wait_offers(
     shared: &Shared,
     event: &Event,
     note: &LimitNote,
@@ -174,6 +174,7 @@ impl WaitChoices {
                 "🛑 Cancelled by"
             }
         };
+        self.shared.lanes.holds.on_reason_change();
         tracing::info!(%lane, backend = note.backend, ?choice, "a person ended the wait for a usage limit");
         Ok(OfferEffect::Decided(effect))
     }

@@ -8,25 +8,15 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::paused::{LanePause, event_pause};
-use super::wait_choices::{WaitChoices, wait_offers};
+use super::paused::event_wait;
+use super::wait_choices::WaitChoices;
 use crate::Shared;
 use crate::budgets::decisions::Budgets;
-use crate::budgets::{messages as budget_messages, offers};
-use crate::limits::messages as limit_messages;
 use crate::outlet::Offer;
+use crate::part::WaitDecider;
 use crate::questions::Person;
 use crate::recovery::offer::{OfferEffect, OfferRefusal};
 use aetheel_model::event::{Event, Lane};
-
-/// The people who may decide about a lane that waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaitDecider {
-    /// Everybody who may use the bot in the lane.
-    Everybody,
-    /// Owners of the bot.
-    Owners,
-}
 
 /// A lane that waits for the end of a usage limit or at the cap of a budget.
 #[derive(Clone, Debug)]
@@ -54,6 +44,11 @@ pub struct Waits {
 impl Waits {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         Self { shared }
+    }
+
+    /// Checks all waits now. Must be called after a backend was loaded.
+    pub fn check_again(&self) {
+        self.shared.lanes.holds.on_reason_change();
     }
 
     /// Returns the lanes of this machine that wait.
@@ -105,21 +100,16 @@ impl Waits {
     }
 
     async fn wait_of(&self, event: &Event) -> Option<LaneWait> {
-        let (shared, lane) = (&*self.shared, event.lane.clone());
-        let (reason, until, offers, decider) = match event_pause(shared, event).await? {
-            LanePause::Backend(_) => return None,
-            LanePause::Limit(backend, note) => {
-                let descriptor = backend.descriptor();
-                let offers = wait_offers(shared, event, &note, descriptor).await;
-                let reason = limit_messages::reached(descriptor.label(), &note);
-                (reason, note.until, offers, WaitDecider::Everybody)
-            }
-            LanePause::Budget { used, .. } => {
-                let offers = offers::buttons(&used, Some(event.sequence));
-                (budget_messages::reached(&used), used.span.end, offers, WaitDecider::Owners)
-            }
-        };
+        let wait = event_wait(&self.shared, event).await?;
+        let (listed, until) = (wait.listed?, wait.until?);
         let since = Timestamp::from_millisecond(event.accepted_ms).unwrap_or(Timestamp::UNIX_EPOCH);
-        Some(LaneWait { lane, reason, until, since, offers, decider })
+        Some(LaneWait {
+            lane: event.lane.clone(),
+            reason: listed.reason,
+            until,
+            since,
+            offers: wait.offers,
+            decider: listed.decider,
+        })
     }
 }

@@ -1,8 +1,8 @@
 //! Lanes that wait until an allowance of their agent's account is renewed.
 //!
 //! When a turn ends because of a usage limit and the agent reports when the limit ends, the lane
-//! waits until then instead of losing the prompt. `run/renewal` decides how the turn continues,
-//! `lanes/paused` holds the lane, [`messages`] has the words, and `state/limits.md` keeps the time
+//! waits until then instead of losing the prompt. `parts/usage_limits` decides how the turn
+//! continues, `lanes/holds` has the lane, [`messages`] has the words, and `state/limits.md` keeps the time
 //! over restarts. `docs/limits.md` describes all of it. Tested by `tests/dispatch/limits.rs`.
 
 pub(crate) mod messages;
@@ -19,8 +19,6 @@ use aetheel_model::event::Lane;
 use aetheel_model::plain::with_causes;
 use aetheel_store::workspace::LimitNote;
 
-/// The beginning of the key of an event that continues a turn which a limit ended.
-pub(crate) const CONTINUATION: &str = "limit:";
 /// How many turns in a row may reach a limit before the lane no longer waits.
 const MAX_ATTEMPTS: u32 = 10;
 /// The shortest wait after the second turn in a row, doubled with each further one, and the longest

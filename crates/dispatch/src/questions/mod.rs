@@ -2,12 +2,9 @@
 //!
 //! This module checks who may answer a question and whether a decision fits it, and passes exactly
 //! one decision per question to the agent. The outcome is shown through the [`ReplyHandle`] of the
-//! turn. In turns that only plan, [`planning`] answers in place of people, and so do the operator's
-//! [`policies`]. Tested by `tests/dispatch/asks.rs`.
+//! turn. Tested by `tests/dispatch/asks.rs`.
 
 mod fit;
-pub(crate) mod planning;
-pub(crate) mod policies;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -17,7 +14,6 @@ use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 
 use self::fit::{decision_for_people, fit_decision};
-use self::planning::Planning;
 use super::observers::ChangeSignal;
 use super::outlet::handle::ReplyHandle;
 use super::outlet::question::{OpenQuestion, Settlement};
@@ -96,7 +92,6 @@ pub(crate) struct QuestionContext {
     pub(crate) asker: Option<UserId>,
     /// The forms that the backend expands in people's messages, such as `@path`.
     pub(crate) expansion: Expansion,
-    pub(crate) planning: Planning,
     /// The observers of the turn.
     pub(crate) feed: TurnFeed,
     /// Why people are asked, if another conversation uses the files of the request.

@@ -16,7 +16,7 @@ const NAME_LIMIT: usize = 80;
 /// The used percentage of a quota from which a notice is shown.
 const QUOTA_NOTICE_PERCENT: f64 = 90.0;
 /// The beginning of the notice about an exhausted quota.
-pub(super) const QUOTA_IS_USED_UP: &str = "The quota is used up";
+pub(crate) const QUOTA_IS_USED_UP: &str = "The quota is used up";
 
 /// Stores the artifacts of an answer. Returns its files, and notices about the other artifacts.
 pub(super) async fn store_artifacts(

@@ -7,25 +7,18 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::redact_stream::StreamRedactor;
-use crate::budgets::BudgetMonitor;
-use crate::collisions::TurnFiles;
-use crate::delegated::{CallQueue, CallingTurn, PendingCall};
+use crate::delegated::CallContext;
 use crate::observers::LiveTurn;
 use crate::outlet::QuestionDismissal;
 use crate::outlet::handle::ReplyHandle;
 use crate::outlet::question::Settlement;
+use crate::part::{PartOfTurn, Refusal};
 use crate::persistence::EventProgress;
-use crate::questions::policies::PolicyGate;
-use crate::questions::{QuestionContext, Questions, planning, question_id};
-use aetheel_model::agent::descriptor::Feature;
-use aetheel_model::agent::{
-    AgentEventKind, AllowedTools, Ask, AskDecision, AskKey, AskKind, ToolStart, ToolStatus, permits,
-};
+use crate::questions::{QuestionContext, Questions, question_id};
+use aetheel_model::agent::{AgentEventKind, Ask, AskDecision, AskKey, AskKind};
 use aetheel_model::fold::Transcript;
 use aetheel_model::observed::ObservedKind;
-use aetheel_model::plain::one_line;
 use aetheel_model::policy::PolicyRuling;
-use aetheel_recording::Backend;
 use aetheel_store::workspace::PendingSave;
 use aetheel_turn::{
     Answerer, AskCloseReason, Audience, DelegatedCall, Judgement, NewsKind, TurnNews,
@@ -40,12 +33,7 @@ pub(super) struct TurnAudience<'a> {
     pub(super) kept: EventProgress,
     /// The start of the first tool, until its record is on disk.
     pub(super) first_tool: Option<(PendingSave, AgentEventKind)>,
-    pub(super) tools: ToolGate,
-    pub(super) policies: PolicyGate,
-    pub(super) files: TurnFiles,
-    pub(super) budgets: Arc<BudgetMonitor>,
-    /// Receives the calls of host tools, with the facts about this turn.
-    pub(super) calls: (CallQueue, CallingTurn),
+    pub(super) parts: &'a mut [Box<dyn PartOfTurn>],
 }
 
 /// The parts of a turn that people and observers see, without secrets.
@@ -63,43 +51,6 @@ pub(super) struct AskProgress {
     open: Option<String>,
     /// Why people are asked about the files of the request, until they are asked.
     collision: Option<String>,
-}
-
-/// The refusal of a tool that the operator does not allow.
-const NOT_ALLOWED: &str = "The operator does not allow this tool here.";
-
-/// The texts with which requests of agents are refused by the operator's settings, without asking
-/// people.
-pub const AUTOMATIC_REFUSALS: [&str; 2] = [NOT_ALLOWED, planning::REFUSAL];
-
-/// Limits the agent to the tools that the operator allows, if the agent asks before it uses a tool.
-pub(super) struct ToolGate {
-    allowed: AllowedTools,
-    backend: Arc<dyn Backend>,
-}
-
-impl ToolGate {
-    pub(super) fn new(allowed: &AllowedTools, backend: &Arc<dyn Backend>) -> Self {
-        Self { allowed: allowed.clone(), backend: Arc::clone(backend) }
-    }
-
-    fn permits(&self, tool: &ToolStart) -> bool {
-        let descriptor = self.backend.descriptor();
-        permits(&self.allowed, descriptor, tool, descriptor.has(Feature::AllowedTools))
-    }
-
-    /// Logs an error about a tool that was used although it is not allowed.
-    fn watch(&self, tool: &ToolStart) {
-        let changes = matches!(tool.kind.as_str(), "bash" | "file_write" | "file_edit");
-        if changes && !self.permits(tool) {
-            let (tool, backend) = (one_line(&tool.native_name), &self.backend.descriptor().name);
-            tracing::error!(
-                tool,
-                backend,
-                "the agent used a tool without asking that ALLOWED_TOOLS does not name; choose another backend"
-            );
-        }
-    }
 }
 
 impl TurnView<'_> {
@@ -125,7 +76,7 @@ impl TurnAudience<'_> {
     }
 
     /// Shows an event of the agent.
-    fn on_event(&mut self, event: &AgentEventKind, news: &TurnNews, transcript: &Transcript) {
+    fn on_event(&mut self, event: &AgentEventKind, news: &TurnNews) {
         // A first tool is still pending here only if the turn is being stopped, which does not wait
         // for the disk.
         self.pass_first_tool();
@@ -136,17 +87,6 @@ impl TurnAudience<'_> {
             // have seen a tool that the next process does not know of.
             self.first_tool = Some((saving, event.clone()));
             return;
-        }
-        if let AgentEventKind::Usage(usage) = event {
-            self.budgets.on_usage(&self.context.turn, usage);
-        }
-        if let Some(end) = event.tool_end() {
-            let start = transcript.tool(&end.id).map(|tool| &tool.start);
-            let is_new = end.status == ToolStatus::Ok && !news.replayed;
-            if let Some(start) = start.filter(|_| is_new) {
-                self.tools.watch(start);
-            }
-            self.files.on_tool_end(end, start, news.replayed);
         }
         let feed = &self.context.feed;
         self.view.pass(event, |event| match news.at_ms {
@@ -164,11 +104,9 @@ impl TurnAudience<'_> {
     }
 
     fn on_ruling(&mut self, ask: &Ask, ruling: &PolicyRuling) {
-        self.context.feed.policy_decided(ask, ruling);
         if let Some(reason) = ruling.collision() {
             self.asks.entry(ask.ask).or_default().collision = Some(reason.to_owned());
         }
-        self.policies.log(ask, ruling);
         if ruling.is_final() {
             let policy = ruling.decisive().map(|vote| vote.policy.as_str());
             let entry = self.context.decided(ask, "policy", ruling.effect.word());
@@ -176,12 +114,9 @@ impl TurnAudience<'_> {
         }
     }
 
-    /// Returns whether the operator's settings refuse a request.
-    fn refuses(&self, ask: &Ask) -> bool {
-        match &ask.kind {
-            AskKind::Permission(tool) if !self.tools.permits(tool) => true,
-            kind => self.context.planning.refusal(kind).is_some(),
-        }
+    /// Returns whether people are asked before a call is carried out.
+    fn asks_people(&self, call: &DelegatedCall) -> bool {
+        self.parts.iter().any(|part| part.asks_people(call))
     }
 
     fn on_settled(&mut self, ask: AskKey, how: AskCloseReason) {
@@ -209,19 +144,15 @@ fn show(shown: &LiveTurn, reply: &ReplyHandle, event: &AgentEventKind) {
 
 impl Audience for TurnAudience<'_> {
     fn on(&mut self, news: &TurnNews, transcript: &Transcript) {
+        self.parts.iter_mut().for_each(|part| part.on(news, transcript));
         match &news.kind {
-            NewsKind::Event(event) => self.on_event(event, news, transcript),
-            NewsKind::Ruled(ask, ruling) => {
-                self.policies.note(ask, ruling);
-                if !news.replayed {
-                    self.on_ruling(ask, ruling);
-                }
-            }
-            NewsKind::Answered(ask, decision) => self.context.planning.on_decision(ask, decision),
+            NewsKind::Event(event) => self.on_event(event, news),
+            NewsKind::Ruled(ask, ruling) if !news.replayed => self.on_ruling(ask, ruling),
+            NewsKind::Ruled(..) | NewsKind::Answered(..) => {}
             NewsKind::Settled(ask, how) => self.on_settled(*ask, *how),
             // People did not see these.
-            NewsKind::Asked(ask) if self.refuses(ask) => {}
-            NewsKind::Called(call) if !self.calls.1.asks_people(&call.request) => {}
+            NewsKind::Asked(ask) if refuse(self.parts, ask).is_some() => {}
+            NewsKind::Called(call) if !self.asks_people(call) => {}
             NewsKind::Asked(_) | NewsKind::Called(_) | NewsKind::Steered => {
                 self.view.reply.with(|reply| reply.was_interrupted());
             }
@@ -239,34 +170,18 @@ impl Audience for TurnAudience<'_> {
     }
 
     fn judge(&mut self, ask: &Ask) -> Option<Judgement> {
-        let AskKind::Permission(tool) = &ask.kind else { return None };
         // No policy can allow what the operator's settings exclude.
-        if !self.tools.permits(tool) || self.context.planning.refuses(tool) {
+        let is_request = matches!(ask.kind, AskKind::Permission(_));
+        if !is_request || self.parts.iter().any(|part| part.excludes(ask)) {
             return None;
         }
-        self.policies.judge(ask, self.files.check(ask), &self.context.expansion)
+        self.parts.iter_mut().fold(None, |earlier, part| part.judge(ask, earlier))
     }
 
     fn ask(&mut self, ask: &Ask, time: u32, answer: Answerer) {
-        if let AskKind::Permission(tool) = &ask.kind
-            && !self.tools.permits(tool)
-        {
-            tracing::warn!(
-                tool = one_line(&tool.native_name),
-                kind = tool.kind,
-                "refused the agent a tool that ALLOWED_TOOLS does not name"
-            );
-            self.context.decided(ask, "ALLOWED_TOOLS", "deny").note();
-            answer.decide(AskDecision::Deny(Some(NOT_ALLOWED.to_owned())));
-            return;
-        }
-        if let Some(refusal) = self.context.planning.refusal(&ask.kind) {
-            tracing::info!(
-                title = one_line(&ask.title),
-                "refused a request of the agent in plan mode"
-            );
-            self.context.decided(ask, "plan mode", "deny").note();
-            answer.decide(refusal);
+        if let Some(Refusal { by, reason }) = refuse(self.parts, ask) {
+            self.context.decided(ask, by, "deny").note();
+            answer.decide(AskDecision::Deny(Some(reason)));
             return;
         }
         let progress = self.asks.entry(ask.ask).or_default();
@@ -289,20 +204,23 @@ impl Audience for TurnAudience<'_> {
     }
 
     fn delegate(&mut self, call: &DelegatedCall, answer: Answerer) {
-        let (queue, turn) = &self.calls;
         // After a restart, the question has the same id.
         let id = question_id(&self.context.turn, call.key, 1);
         self.asks.entry(call.key).or_default().open = Some(id);
-        let saving = self.kept.record_tool_use();
-        queue.send(PendingCall {
-            call: call.clone(),
-            answer,
-            turn: turn.clone(),
-            context: self.context.clone(),
-            reply: self.view.reply.clone(),
-            saving: saving.map(|saving| (self.kept.clone(), saving)),
-        });
+        let context =
+            CallContext { question: &self.context, reply: &self.view.reply, progress: &self.kept };
+        let mut answer = Some(answer);
+        for part in self.parts.iter_mut() {
+            answer = answer.and_then(|answer| part.delegate(call, answer, &context));
+        }
+        // Dropping it fails the call.
+        drop(answer);
     }
+}
+
+/// Returns the refusal of a request that the operator's settings exclude.
+fn refuse(parts: &mut [Box<dyn PartOfTurn>], ask: &Ask) -> Option<Refusal> {
+    parts.iter_mut().find_map(|part| part.refuse(ask))
 }
 
 impl Drop for TurnAudience<'_> {

@@ -10,47 +10,71 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::TurnRunner;
 use crate::Shared;
 use crate::outlet::TurnAnswer;
 use crate::persistence::wait_until_saved;
-use crate::{budgets, limits};
 use aetheel_model::event::{Event, EventKind, EventOrigin, NewEvent};
 
 /// Delay before an event that could not be saved is accepted again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Returns what interrupted the turn that an event continues, or `None` for any other event.
-pub(super) fn interruption(event: &Event) -> Option<&'static str> {
-    event.continues?;
-    let key = event.key.as_deref()?;
-    if key.starts_with(limits::CONTINUATION) {
-        return Some("a usage limit of the agent");
+/// The turn that an event continues, and the reason why it was interrupted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Continuation {
+    /// A usage limit of the agent ended the turn.
+    AfterLimit(String),
+    /// A budget stopped the turn.
+    AfterBudget(String),
+}
+
+impl Continuation {
+    /// Returns the turn that an event continues, or `None` for any other event.
+    pub(crate) fn of(event: &Event) -> Option<Self> {
+        event.continues?;
+        let (kind, turn) = event.key.as_deref()?.split_once(':')?;
+        match kind {
+            "limit" => Some(Self::AfterLimit(turn.to_owned())),
+            "budget" => Some(Self::AfterBudget(turn.to_owned())),
+            _ => None,
+        }
     }
-    key.starts_with(budgets::CONTINUATION).then_some("a budget that was used up")
+
+    /// Returns the key of the event. The journal keeps it, so that the event is accepted once.
+    pub(crate) fn key(&self) -> String {
+        match self {
+            Self::AfterLimit(turn) => format!("limit:{turn}"),
+            Self::AfterBudget(turn) => format!("budget:{turn}"),
+        }
+    }
+
+    /// Returns what interrupted the turn, for the agent.
+    pub(super) fn cause(&self) -> &'static str {
+        match self {
+            Self::AfterLimit(_) => "a usage limit of the agent",
+            Self::AfterBudget(_) => "a budget that was used up",
+        }
+    }
 }
 
 /// Returns whether a conversation can be continued later. The gateway accepts nothing while it shuts
 /// down.
-pub(super) fn may_continue(shared: &Shared) -> bool {
+pub(crate) fn may_continue(shared: &Shared) -> bool {
     !shared.lanes.queue.lock().is_closed()
 }
 
-impl TurnRunner {
-    /// Accepts the event that continues the conversation after a saved answer, unless it was
-    /// accepted before. Returns `false` if the gateway shuts down. The answer must stay in the
-    /// journal then, so that the next process accepts the event.
-    pub(super) async fn accept_continuation(&self, event: &Event, answer: &TurnAnswer) -> bool {
-        let Some(key) = &answer.continuation else { return true };
-        loop {
-            if continue_later(&self.shared, event, key).await {
-                return true;
-            }
-            if !may_continue(&self.shared) {
-                return false;
-            }
-            tokio::time::sleep(RETRY_INTERVAL).await;
+/// Accepts the event that continues the conversation after a saved answer, unless it was accepted
+/// before. Returns `false` if the gateway shuts down. The answer must stay in the journal then, so
+/// that the next process accepts the event.
+pub(super) async fn accept(shared: &Arc<Shared>, event: &Event, answer: &TurnAnswer) -> bool {
+    let Some(key) = &answer.continuation else { return true };
+    loop {
+        if continue_later(shared, event, key).await {
+            return true;
         }
+        if !may_continue(shared) {
+            return false;
+        }
+        tokio::time::sleep(RETRY_INTERVAL).await;
     }
 }
 
@@ -91,4 +115,27 @@ async fn continue_later(shared: &Arc<Shared>, event: &Event, key: &str) -> bool 
         shared.watch_saving(next, saving);
     }
     wait_until_saved(saving.map(|(_, saving)| saving)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aetheel_model::event::Lane;
+
+    #[test]
+    fn the_key_of_a_continuation_names_its_turn_and_its_cause() {
+        let event = |key: String, continues| {
+            let origin = EventOrigin::Console;
+            let event = NewEvent::new(EventKind::Message, Lane::Console, origin, "");
+            NewEvent { key: Some(key), continues, ..event }.accepted(2, 0)
+        };
+        for wanted in [
+            Continuation::AfterLimit("ab12".to_owned()),
+            Continuation::AfterBudget("cd".to_owned()),
+        ] {
+            assert_eq!(Continuation::of(&event(wanted.key(), Some(1))), Some(wanted.clone()));
+            assert_eq!(Continuation::of(&event(wanted.key(), None)), None, "a key of people");
+        }
+        assert_eq!(Continuation::of(&event("limits".to_owned(), Some(1))), None);
+    }
 }

@@ -1,201 +1,137 @@
 //! Prepares the turn of an event: backend, directory, files, session and prompt.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use tokio::sync::{mpsc, watch};
-
-use super::attachments::FetchedFiles;
-use super::recap::recap;
-use super::switch::OtherAgents;
-use super::{TurnRunner, start};
+use super::EventTurn;
+use super::start::start_input;
+use crate::attachments::FetchedFiles;
 use crate::channel::DIRECTORY;
-use crate::outlet::handle::ReplyHandle;
 use crate::outlet::{TurnAnswer, messages};
-use crate::persistence::EventProgress;
+use crate::part::{TurnContext, TurnRefusal};
+use crate::plan::TurnPlan;
+use aetheel_model::agent::Safety;
 use aetheel_model::agent::descriptor::Feature;
-use aetheel_model::agent::{AllowedTools, PromptPart, Safety, StartTurn};
-use aetheel_model::event::Event;
-use aetheel_model::prompt::Expansion;
 use aetheel_recording::Backend;
-use aetheel_store::workspace::Binding;
-use aetheel_turn::{ContinuedTurn, Steering, StopReason};
+use aetheel_store::workspace::LaneSettings;
+use aetheel_turn::StopReason;
 
-/// The receivers for stopping a turn, and for messages that people write to it.
-pub(super) type TurnControls =
-    (watch::Receiver<Option<StopReason>>, mpsc::UnboundedReceiver<Steering>);
-
-/// A turn that is ready to start or to be resumed.
-pub(super) struct PreparedTurn {
-    /// The correlation id of the turn.
-    pub(super) id: String,
-    pub(super) backend: Arc<dyn Backend>,
-    pub(super) start: StartTurn,
-    /// Whether nothing may be changed.
-    pub(super) planning: bool,
-    pub(super) files: FetchedFiles,
-    pub(super) binding: Binding,
-    /// The running turn, if a previous process started it.
-    pub(super) continued: Option<ContinuedTurn>,
+/// The backend of a turn.
+struct ChosenBackend {
+    backend: Arc<dyn Backend>,
+    lane: LaneSettings,
+    /// The backend that people chose, if the operator does not allow it any more.
+    refused: Option<String>,
 }
 
-impl TurnRunner {
-    /// Prepares and runs the turn of an event, and creates its answer.
-    pub(super) async fn answer(
-        &self,
-        event: &Event,
-        id: &str,
-        (stop, steers): TurnControls,
-        reply: &Arc<ReplyHandle>,
-        kept: &EventProgress,
-    ) -> TurnAnswer {
-        // The turn was stopped while the hook before it ran.
-        let stopped = *stop.borrow();
-        if let Some(reason) = stopped {
-            let timeout = self.shared.deps.host.limits.query_timeout;
-            let failure = messages::failure_message(
-                &reason.into(),
-                Some(&event.lane),
-                timeout,
-                None,
-                false,
-                id,
-            );
-            return TurnAnswer {
-                failure,
-                ..TurnAnswer::from_backend(self.shared.deps.choices.backend.clone())
-            };
+impl EventTurn {
+    /// Prepares the turn.
+    ///
+    /// # Errors
+    /// The answer of a turn that cannot begin.
+    pub(super) async fn prepare(&mut self) -> Result<TurnPlan, TurnAnswer> {
+        let turn = self.turn.clone();
+        // The turn may be stopped while the hook before it runs.
+        if let Some(reason) = turn.stopped() {
+            return Err(stopped(&turn, reason));
         }
-        if let Some(turn) = self.shared.links.continued().take(event.sequence, &event.lane) {
-            return self.resume(event, turn, (stop, steers), reply, kept).await;
+        let continued = turn.shared.links.continued().take(turn.event.sequence, &turn.event.lane);
+        if let Some(continued) = continued {
+            return self.resume(continued).await;
         }
-        let bindings = &self.shared.deps.workspace.state.bindings;
-        let (name, lane, refused) = self.shared.channels.resolve_backend(&event.lane).await;
-        // The operator may have changed the list since a person chose or an agent handed over.
-        let chosen = event.choice.as_ref().and_then(|choice| choice.backend.clone());
-        let wanted = event.by_agent.as_ref().and_then(|request| request.backend.clone());
-        let wanted = chosen.or(wanted);
-        let wanted =
-            wanted.filter(|name| self.shared.channels.may_choose(&event.lane, &lane, name));
-        let name = wanted.unwrap_or(name);
-        let Some(backend) = self.shared.serving(&name, &event.lane) else {
-            tracing::error!(backend = name, available = ?self.shared.deps.backends.names(), "backend is not loaded; put its file into BACKENDS_DIR");
-            return TurnAnswer::failed(
-                name,
-                format!("The backend is not available. (backend missing, {id})"),
-            );
-        };
-        let directory = match self.shared.channels.directory_of(&lane).await {
-            Ok(directory) => directory,
-            Err(error) => {
-                tracing::error!(
-                    backend = name,
-                    fault = %error,
-                    "nothing runs here until channels.md is corrected"
-                );
-                return TurnAnswer::failed(
-                    name,
-                    format!(
-                        "The working directory of this channel cannot be used. (directory, {id})"
-                    ),
-                );
+        let mut plan = new_plan(&turn).await?;
+        for part in &mut self.parts {
+            if let Err(TurnRefusal(failure)) = part.prepare(&mut plan).await {
+                let name = plan.backend.descriptor().name.clone();
+                return Err(TurnAnswer::failed(name, failure));
             }
-        };
-        let allowed = self.shared.deps.choices.allowed_tools.clone();
-        if allowed == AllowedTools::Only(Vec::new())
-            && !backend.descriptor().has(Feature::AllowedTools)
-        {
-            tracing::error!(
-                backend = name,
-                "this backend cannot enforce ALLOWED_TOOLS=none; nothing runs on it"
-            );
-            return TurnAnswer::failed(
-                name,
-                format!(
-                    "No tools are allowed here, and this agent's own tools cannot be disabled. (tools, {id})"
-                ),
-            );
         }
-        let binding = bindings.get(&event.lane, &name).await;
-        // Agents find a session only in the directory where it was created. Some never return if it
-        // does not exist.
-        let moved = binding.session.is_some()
-            && binding.settings.get(DIRECTORY)
-                != self.shared.channels.non_default_directory(&directory).as_ref();
-        let session = binding.session.clone().filter(|_| !moved);
-        let descriptor = backend.descriptor();
-        let taken =
-            FetchedFiles::fetch(&self.shared.deps, event, descriptor, &directory, stop.clone())
-                .await;
-        if taken.all_failed(event) && event.quoted.is_none() && event.prompt.trim().is_empty() {
-            let mut answer = TurnAnswer::failed(
-                name,
-                format!("None of the files could be taken. (files, {id})"),
-            );
-            answer.notices = taken.notices;
-            return answer;
-        }
-        let expansion = Expansion::new(&descriptor.expands, &directory);
-        let (choices, cwd) = (&self.shared.deps.choices, directory.clone());
-        let (mut start, planning) = start::start_input(
-            &self.shared.channels,
-            choices,
-            event,
-            &*backend,
-            &lane,
-            cwd,
-            session,
-        )
-        .await;
-        if self.shared.links.tool_endpoints().are_unavailable() {
-            start.tools.clear();
-        }
-        start.fork = binding.fork && start.native_id.is_some() && descriptor.has(Feature::Fork);
-        start.parts.extend(taken.parts.iter().cloned());
-        let anew = binding.moved && start.native_id.is_none();
-        if anew && let Some(recap) = recap(&self.shared.deps, event, &expansion).await {
-            start.parts.insert(0, PromptPart::Text(recap));
-        }
-        let (last, is_new) =
-            (self.shared.lanes.last_backend(&event.lane), start.native_id.is_none());
-        let others = match anew || last.is_some_and(|last| last == name) {
-            true => None,
-            false => OtherAgents::find(&self.shared.deps, event, &name, is_new, &expansion).await,
-        };
-        if let Some(others) = &others {
-            start.parts.insert(0, PromptPart::Text(others.text.clone()));
-        }
-        let mut begun = PreparedTurn {
-            id: id.to_owned(),
-            backend,
-            start,
-            planning,
-            files: taken,
-            binding,
-            continued: None,
-        };
-        begun.files.notices.extend(self.shared.channels.fallback_notice(
-            &event.lane,
-            refused.as_deref(),
-            begun.backend.descriptor().label(),
-        ));
-        let (safety, descriptor) = (begun.start.settings.safety, begun.backend.descriptor());
-        if descriptor.own_sandbox && safety != Safety::Danger && !self.shared.deps.host.mounts {
-            begun.files.notices.push(messages::own_sandbox_fails(descriptor.label()));
-        }
-        begun.files.notices.extend(event.by_agent.as_deref().map(messages::by_agent));
-        if event.late {
-            begun.files.notices.push(messages::LATE_NOTICE.to_owned());
-        }
-        if anew {
-            begun.files.notices.push(messages::MOVED_NOTICE.to_owned());
-        }
-        begun.files.notices.extend(others.map(|others| others.notice));
-        if moved {
-            begun
-                .files
-                .notices
-                .push("The working directory has changed; this is a new conversation.".to_owned());
-        }
-        self.run_prepared(event, begun, &lane, (stop, steers), reply, kept).await
+        Ok(plan)
     }
+}
+
+/// Returns the answer of a turn that was stopped before its agent began.
+fn stopped(turn: &TurnContext, reason: StopReason) -> TurnAnswer {
+    let (deps, lane) = (&turn.shared.deps, Some(&turn.event.lane));
+    let timeout = deps.host.limits.query_timeout;
+    let failure = messages::failure_message(&reason.into(), lane, timeout, None, false, &turn.id);
+    TurnAnswer { failure, ..TurnAnswer::from_backend(deps.choices.backend.clone()) }
+}
+
+/// Returns the backend that a person or an agent chose for the event, or else that of the lane.
+async fn choose_backend(turn: &TurnContext) -> Result<ChosenBackend, TurnAnswer> {
+    let TurnContext { event, shared, .. } = turn;
+    let (name, lane, refused) = shared.channels.resolve_backend(&event.lane).await;
+    // The operator may have changed the list since a person chose or an agent handed over.
+    let chosen = event.choice.as_ref().and_then(|choice| choice.backend.clone());
+    let wanted = event.by_agent.as_ref().and_then(|request| request.backend.clone());
+    let wanted = chosen.or(wanted);
+    let wanted = wanted.filter(|name| shared.channels.may_choose(&event.lane, &lane, name));
+    let name = wanted.unwrap_or(name);
+    let Some(backend) = shared.serving(&name, &event.lane) else {
+        tracing::error!(backend = name, available = ?shared.deps.backends.names(), "backend is not loaded; put its file into BACKENDS_DIR");
+        let failure = format!("The backend is not available. (backend missing, {})", turn.id);
+        return Err(TurnAnswer::failed(name, failure));
+    };
+    Ok(ChosenBackend { backend, lane, refused })
+}
+
+async fn directory(turn: &TurnContext, chosen: &ChosenBackend) -> Result<PathBuf, TurnAnswer> {
+    let found = turn.shared.channels.directory_of(&chosen.lane).await;
+    found.map_err(|error| {
+        let backend = &chosen.backend.descriptor().name;
+        tracing::error!(
+            backend,
+            fault = %error,
+            "nothing runs here until channels.md is corrected"
+        );
+        let failure = format!(
+            "The working directory of this channel cannot be used. (directory, {})",
+            turn.id
+        );
+        TurnAnswer::failed(backend.clone(), failure)
+    })
+}
+
+/// Returns the plan of a new turn, before parts change it.
+async fn new_plan(turn: &TurnContext) -> Result<TurnPlan, TurnAnswer> {
+    let TurnContext { event, shared, .. } = turn;
+    let chosen = choose_backend(turn).await?;
+    let directory = directory(turn, &chosen).await?;
+    let ChosenBackend { backend, lane, refused } = chosen;
+    let descriptor = backend.descriptor();
+    let binding = shared.deps.workspace.state.bindings.get(&event.lane, &descriptor.name).await;
+    // Agents find a session only in the directory where it was created. Some never return if it
+    // does not exist.
+    let has_moved = binding.session.is_some()
+        && binding.settings.get(DIRECTORY)
+            != shared.channels.non_default_directory(&directory).as_ref();
+    let session = binding.session.clone().filter(|_| !has_moved);
+    let stop = turn.stop.clone();
+    let mut files = FetchedFiles::fetch(&shared.deps, event, descriptor, &directory, stop).await;
+    let all_failed = files.all_failed(event);
+    let mut notices = std::mem::take(&mut files.notices);
+    if all_failed && event.quoted.is_none() && event.prompt.trim().is_empty() {
+        let failure = format!("None of the files could be taken. (files, {})", turn.id);
+        let answer = TurnAnswer::failed(descriptor.name.clone(), failure);
+        return Err(TurnAnswer { notices, ..answer });
+    }
+    let (choices, channels) = (&shared.deps.choices, &shared.channels);
+    let input = start_input(channels, choices, event, &*backend, &lane, directory.clone(), session);
+    let (mut start, planning) = input.await;
+    start.fork = binding.fork && start.native_id.is_some() && descriptor.has(Feature::Fork);
+    start.parts.extend(files.parts.iter().cloned());
+    let label = descriptor.label();
+    notices.extend(channels.fallback_notice(&event.lane, refused.as_deref(), label));
+    let is_confined = start.settings.safety != Safety::Danger;
+    if descriptor.own_sandbox && is_confined && !shared.deps.host.mounts {
+        notices.push(messages::own_sandbox_fails(label));
+    }
+    notices.extend(event.by_agent.as_deref().map(messages::by_agent));
+    notices.extend(event.late.then(|| messages::LATE_NOTICE.to_owned()));
+    if has_moved {
+        notices.push("The working directory has changed; this is a new conversation.".to_owned());
+    }
+    let continued = None;
+    Ok(TurnPlan { backend, start, lane, directory, notices, planning, files, binding, continued })
 }

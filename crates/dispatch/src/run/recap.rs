@@ -6,7 +6,7 @@ use aetheel_model::prompt::{self, Expansion};
 
 /// Returns the last messages before an event as a quotation without secrets. Returns `None` if
 /// there are no messages or they cannot be read now.
-pub(super) async fn recap(
+pub(crate) async fn recap(
     deps: &DispatcherDeps,
     event: &Event,
     expansion: &Expansion,

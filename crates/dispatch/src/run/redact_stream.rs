@@ -11,7 +11,7 @@ use aetheel_model::plain::{Cleaner, clean_text, one_line};
 use aetheel_model::redact::Redactor;
 
 /// Cleans the events of one turn.
-pub(super) struct StreamRedactor<'a> {
+pub(crate) struct StreamRedactor<'a> {
     redactor: &'a Redactor,
     /// The end of a text that is held back.
     held: Option<(GrowingText, TextEvent)>,
@@ -51,13 +51,13 @@ impl GrowingText {
 }
 
 impl<'a> StreamRedactor<'a> {
-    pub(super) fn new(redactor: &'a Redactor) -> Self {
+    pub(crate) fn new(redactor: &'a Redactor) -> Self {
         Self { redactor, held: None, cleaner: Default::default(), outputs: HashMap::new() }
     }
 
     /// Cleans an event and passes it to `show`, after held-back text that turned out not to be a
     /// secret.
-    pub(super) fn pass(&mut self, event: &AgentEventKind, mut show: impl FnMut(&AgentEventKind)) {
+    pub(crate) fn pass(&mut self, event: &AgentEventKind, mut show: impl FnMut(&AgentEventKind)) {
         match event {
             // The text of a sub-agent does not extend the answer.
             AgentEventKind::Text(text) if text.parent.is_none() => {
@@ -88,7 +88,7 @@ impl<'a> StreamRedactor<'a> {
     }
 
     /// Passes held-back text to `show`, because no more text arrives.
-    pub(super) fn flush(&mut self, mut show: impl FnMut(&AgentEventKind)) {
+    pub(crate) fn flush(&mut self, mut show: impl FnMut(&AgentEventKind)) {
         if let Some((growing, held)) = self.held.take() {
             show(&growing.event(held));
         }

@@ -1,37 +1,37 @@
 //! Saves the session of a turn, with which the next prompt of the conversation continues.
 
-use std::path::Path;
-
-use super::TurnRunner;
+use crate::part::TurnContext;
+use crate::plan::TurnPlan;
 use aetheel_model::agent::{FailureKind, SessionId, SessionReady};
-use aetheel_model::event::Event;
 use aetheel_model::plain::with_causes;
 use aetheel_recording::Ending;
-use aetheel_store::workspace::{Binding, BindingsError};
+use aetheel_store::workspace::BindingsError;
 use aetheel_turn::TurnResult;
 
-impl TurnRunner {
+/// The session of a turn that has ended.
+pub(super) struct EndedSession<'a> {
+    pub(super) turn: &'a TurnContext,
+    pub(super) plan: &'a TurnPlan,
+    pub(super) result: &'a TurnResult,
+}
+
+impl EndedSession<'_> {
     /// Saves or forgets the session of the turn. Returns notices about that.
-    pub(super) async fn save_session(
-        &self,
-        event: &Event,
-        backend: &str,
-        binding: &Binding,
-        requested: Option<&str>,
-        result: &TurnResult,
-        directory: &Path,
-    ) -> Vec<String> {
+    pub(super) async fn save(&self) -> Vec<String> {
+        let Self { turn: TurnContext { event, shared, .. }, plan, result } = self;
+        let (backend, binding) = (&plan.backend.descriptor().name, &plan.binding);
+        let requested = plan.start.native_id.as_deref();
         let mut notices = result.transcript.notices().to_vec();
         let saved = match (&result.ending, &result.session) {
             (Ending::Agent(failure), _) if failure.kind == FailureKind::SessionUnknown => {
                 if let Some(lost) = requested {
-                    self.shared.channels.forget_session(&event.lane, backend, lost).await;
+                    shared.channels.forget_session(&event.lane, backend, lost).await;
                 }
-                let bindings = &self.shared.deps.workspace.state.bindings;
+                let bindings = &shared.deps.workspace.state.bindings;
                 bindings.set_session_if(&event.lane, backend, None, binding.epoch).await
             }
             (_, Some(ready)) if requested != Some(ready.native_id.as_str()) || binding.fork => {
-                self.bind_session(event, backend, binding, requested, ready, directory).await
+                self.bind(ready).await
             }
             _ => Ok(true),
         };
@@ -45,25 +45,18 @@ impl TurnRunner {
         notices
     }
 
-    async fn bind_session(
-        &self,
-        event: &Event,
-        backend: &str,
-        binding: &Binding,
-        requested: Option<&str>,
-        ready: &SessionReady,
-        directory: &Path,
-    ) -> Result<bool, BindingsError> {
+    async fn bind(&self, ready: &SessionReady) -> Result<bool, BindingsError> {
+        let Self { turn: TurnContext { event, shared, .. }, plan, .. } = self;
+        let (backend, binding) = (&plan.backend.descriptor().name, &plan.binding);
         let id = SessionId::new(&ready.native_id)?;
-        let (lane, elsewhere) =
-            (&event.lane, self.shared.channels.non_default_directory(directory));
-        self.shared.channels.note_directory(lane, backend, binding, elsewhere.as_ref()).await?;
+        let (lane, channels) = (&event.lane, &shared.channels);
+        let elsewhere = channels.non_default_directory(&plan.directory);
+        channels.note_directory(lane, backend, binding, elsewhere.as_ref()).await?;
         let title = ready.title.as_deref();
         // The original of a copy stays in the list.
-        let requested = requested.filter(|_| !binding.fork);
-        let channels = &self.shared.channels;
+        let requested = plan.start.native_id.as_deref().filter(|_| !binding.fork);
         channels.note_session(event, backend, id.clone(), requested, title, elsewhere).await;
-        let bindings = &self.shared.deps.workspace.state.bindings;
+        let bindings = &shared.deps.workspace.state.bindings;
         bindings.set_session_if(lane, backend, Some(id), binding.epoch).await
     }
 }

@@ -3,20 +3,18 @@
 use std::path::PathBuf;
 
 use crate::channel::ChannelContext;
-use crate::channel::effective::offered_tools;
 use crate::deps::Choices;
-use crate::run::continuation::interruption;
+use crate::run::continuation::Continuation;
 use aetheel_model::agent::descriptor::Feature;
 use aetheel_model::agent::{PromptPart, SessionId, StartTurn, TurnSettings, allowed_tools_for};
 use aetheel_model::event::Event;
 use aetheel_model::prompt;
 use aetheel_recording::Backend;
 use aetheel_store::workspace::LaneSettings;
-use aetheel_turn::host_tools;
 
-/// Returns the input that starts the turn of an event, from files that are read now. The flag is
-/// `true` if the turn may only plan and change nothing.
-pub(super) async fn start_input(
+/// Returns the input that starts the turn of an event, from files that are read now. It has no host
+/// tools. The flag is `true` if the turn may only plan and change nothing.
+pub(crate) async fn start_input(
     channels: &ChannelContext,
     choices: &Choices,
     event: &Event,
@@ -42,17 +40,13 @@ pub(super) async fn start_input(
     } else {
         Vec::new()
     };
-    let tools = match supported(Feature::HostTools) {
-        true => host_tools(&offered_tools(choices, lane, rights)),
-        false => Vec::new(),
-    };
     let expansion = prompt::Expansion::new(&descriptor.expands, &directory);
     let quotation = event.quoted.as_ref().map(|quoted| prompt::quotation(quoted, &expansion));
     let mark = event.by_agent.as_deref().map(prompt::agent_mark);
     let (text, author) = (prompt_words(event), event.author.as_deref());
-    let words = match (&mark, interruption(event)) {
+    let words = match (&mark, Continuation::of(event)) {
         (Some(_), _) => prompt::agent_words(text, &expansion),
-        (None, Some(cause)) => prompt::continuation(text, author, cause, &expansion),
+        (None, Some(of)) => prompt::continuation(text, author, of.cause(), &expansion),
         (None, None) => prompt::neutralise(text, &expansion, author),
     };
     let start = StartTurn {
@@ -75,7 +69,7 @@ pub(super) async fn start_input(
         },
         parts: quotation.into_iter().chain(mark).chain([words]).map(PromptPart::Text).collect(),
         agent_version: None,
-        tools,
+        tools: Vec::new(),
     };
     (start, in_force.planning)
 }

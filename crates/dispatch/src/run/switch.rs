@@ -28,17 +28,17 @@ const MAX_TARGET: usize = 80;
 const MAX_PROMPT: usize = 600;
 
 /// The turns of other agents, as they are quoted.
-pub(super) struct OtherAgents {
+pub(crate) struct OtherAgents {
     /// The quotation, without secrets.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// The notice for people.
-    pub(super) notice: String,
+    pub(crate) notice: String,
 }
 
 impl OtherAgents {
     /// Returns the turns of other agents in the lane since the last turn of this backend.
     /// `is_new` states whether its agent begins a new conversation.
-    pub(super) async fn find(
+    pub(crate) async fn find(
         deps: &DispatcherDeps,
         event: &Event,
         backend: &str,

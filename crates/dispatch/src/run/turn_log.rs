@@ -9,16 +9,15 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
-use super::TurnRunner;
 use crate::deps::DispatcherDeps;
 use crate::outlet::TurnAnswer;
+use crate::part::Gateway;
 use aetheel_model::agent::Descriptor;
-use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::budget::BudgetSubject;
 use aetheel_model::event::{Event, EventOrigin};
 use aetheel_model::plain::clean_text;
 use aetheel_model::shown_time::readable;
-use aetheel_recording::{Backend, Ending};
+use aetheel_recording::Ending;
 use aetheel_store::workspace::{TurnLine, TurnStatus};
 use aetheel_turn::TurnResult;
 
@@ -27,7 +26,7 @@ const REFUSED: &str = "refused";
 
 /// Returns the line of a turn that ran an agent and has ended, without its texts. `recordings` is the folder of
 /// all recordings.
-pub(super) fn line_of(
+pub(crate) fn line_of(
     event: &Event,
     ended: Timestamp,
     id: &str,
@@ -51,52 +50,6 @@ pub(super) fn line_of(
         link: Some(result.link.clone()),
         ..line_without_agent(event, ended, id, &backend.name, how)
     })
-}
-
-/// Adds the beginning of a turn to the audit log. `continued` says whether an earlier process began
-/// it.
-pub(super) fn audit_begin(
-    event: &Event,
-    id: &str,
-    backend: &dyn Backend,
-    model: Option<&str>,
-    continued: bool,
-) {
-    let generation = backend.generation();
-    AuditEntry::new(AuditKind::TurnBegun)
-        .by(event.asker, event.author.as_deref())
-        .in_lane(&event.lane)
-        .with("turn", id)
-        .with("event", event.sequence)
-        .with("backend", &backend.descriptor().name)
-        .with("component", &backend.descriptor().version)
-        .with("digest", &generation.digest)
-        .with("generation", generation.number)
-        .with_known("model", model)
-        .with_known("continued", continued.then_some("yes"))
-        .note();
-}
-
-/// Adds the end of a turn to the audit log. `earlier` says whether a previous process ended it,
-/// which may have added it too.
-fn audit_end(line: &TurnLine, earlier: bool) {
-    let price = line.usage.as_ref().and_then(|usage| usage.cost_usd);
-    AuditEntry::new(AuditKind::TurnEnded)
-        .by(line.user, line.name.as_deref())
-        .in_lane(&line.lane)
-        .with("turn", &line.turn)
-        .with("event", line.event)
-        .with("backend", &line.backend)
-        .with("component", &line.component)
-        .with("digest", &line.digest)
-        .with_known("agent-version", line.agent_version.as_deref())
-        .with_known("model", line.model.as_deref())
-        .with("outcome", &line.how)
-        .with("tools", line.tools)
-        .with("took-ms", line.took_ms)
-        .with_known("cost-usd", price)
-        .with_known("earlier-process", earlier.then_some("yes"))
-        .note();
 }
 
 /// Returns the line of a turn that ended without having run an agent.
@@ -167,20 +120,17 @@ impl TurnAnswer {
     }
 }
 
-impl TurnRunner {
-    /// Records a turn that has ended. `earlier` says whether a previous process ended it, which may
-    /// have recorded it.
-    pub(super) fn note_turn(&self, event: &Event, answer: &TurnAnswer, earlier: bool) {
-        let Some(line) = whole_line(&self.shared.deps, event, answer) else { return };
-        audit_end(&line, earlier);
-        // The budgets read the saved lines when they begin to count.
-        let turns = self.shared.deps.workspace.turns();
-        match earlier {
-            true => turns.note_if_missing(line.clone()),
-            false => turns.note(line.clone()),
-        }
-        self.shared.budgets.finish(&line);
+/// Records a turn that has ended. `by_earlier` states whether a previous process ended it, which may
+/// have recorded it.
+pub(crate) fn note(gateway: Gateway<'_>, event: &Event, answer: &TurnAnswer, by_earlier: bool) {
+    let deps = &gateway.shared.deps;
+    let Some(line) = whole_line(deps, event, answer) else { return };
+    // Parts may read the saved lines.
+    match by_earlier {
+        true => deps.workspace.turns().note_if_missing(line.clone()),
+        false => deps.workspace.turns().note(line.clone()),
     }
+    gateway.turn_ended(&line, by_earlier);
 }
 
 /// Returns the line of a turn, with the texts of the prompt and the answer. Returns `None` if

@@ -26,9 +26,8 @@ use super::collisions::checkouts::CheckoutPlace;
 use super::collisions::mutes::WarningMutes;
 use super::health::Stats;
 use super::lanes::EventSummary;
-use super::lanes::paused::{LanePause, lane_pause};
-use super::limits::messages as limit_messages;
 use super::outlet::messages;
+use super::part::{Gateway, NextTurn};
 use aetheel_model::agent::descriptor::{Descriptor, Feature};
 use aetheel_model::agent::{Safety, SessionId};
 use aetheel_model::event::{Event, Lane};
@@ -160,10 +159,6 @@ impl Observer {
                 "The backend {name} is not loaded: choose another one with /settings."
             )),
         }
-        if let Some(LanePause::Limit(backend, note)) = lane_pause(shared, lane).await {
-            let label = backend.descriptor().label();
-            warnings.push(limit_messages::status(label, &note, shared.now()));
-        }
         // A cap for each person applies to the prompt that waits.
         let waiting = {
             let queue = shared.lanes.queue.lock();
@@ -173,8 +168,11 @@ impl Observer {
             Some(event) => budgets::subject_of(shared, event).await,
             None => budgets::lane_subject(shared, lane).await,
         };
-        let used = shared.budgets.reached(&subject).await;
-        warnings.extend(used.map(|(used, _)| budgets::messages::status(&used)));
+        let next = NextTurn { lane, event: waiting.as_ref() };
+        for part in &shared.parts {
+            let wait = part.wait(Gateway { shared }, next).await;
+            warnings.extend(wait.and_then(|wait| wait.status));
+        }
         warnings.extend(refused.map(|refused| {
             format!(
                 "{refused} was chosen here, but the operator does not allow it: {name} answers."

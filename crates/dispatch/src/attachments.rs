@@ -70,18 +70,18 @@ enum AttachmentError {
 /// The files of a turn, in the form in which the agent gets them. Dropping it removes the files on
 /// disk.
 #[derive(Default)]
-pub(super) struct FetchedFiles {
+pub(crate) struct FetchedFiles {
     /// Appended to the prompt.
-    pub(super) parts: Vec<PromptPart>,
-    pub(super) blobs: Vec<Blob>,
+    pub(crate) parts: Vec<PromptPart>,
+    pub(crate) blobs: Vec<Blob>,
     /// Notices about files that could not be passed on.
-    pub(super) notices: Vec<String>,
+    pub(crate) notices: Vec<String>,
     temp_dir: Option<TempDir>,
 }
 
 impl FetchedFiles {
     /// Takes over the files of a resumed turn, which its agent has already received.
-    pub(super) fn of_resumed(parts: &[PromptPart]) -> Self {
+    pub(crate) fn of_resumed(parts: &[PromptPart]) -> Self {
         let place = |part: &PromptPart| match part {
             PromptPart::Image(file) | PromptPart::File(file) => {
                 TempDir::of_file(Path::new(&file.path))
@@ -92,7 +92,7 @@ impl FetchedFiles {
     }
 
     /// Fetches the files of an event. Stopping the turn cancels this.
-    pub(super) async fn fetch(
+    pub(crate) async fn fetch(
         parts: &DispatcherDeps,
         event: &Event,
         descriptor: &Descriptor,
@@ -155,7 +155,7 @@ impl FetchedFiles {
     }
 
     /// Returns whether there were files and none of them could be fetched.
-    pub(super) fn all_failed(&self, event: &Event) -> bool {
+    pub(crate) fn all_failed(&self, event: &Event) -> bool {
         !event.attached.is_empty() && self.notices.len() == event.attached.len()
     }
 

@@ -19,7 +19,7 @@ const PREFIX: &str = ".aetheel-files-";
 const LEFTOVER_AGE_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
 /// A private folder. Its methods block.
-pub(super) struct TempDir {
+pub(crate) struct TempDir {
     directory: WorkingDirectory,
     name: String,
     folder: OwnedFd,
@@ -33,7 +33,7 @@ impl TempDir {
     ///
     /// # Errors
     /// The error of the system call, or that the directory was replaced by a link.
-    pub(super) fn make(directory: &Path) -> std::io::Result<Self> {
+    pub(crate) fn make(directory: &Path) -> std::io::Result<Self> {
         let path = directory;
         let directory = WorkingDirectory::open(path).map_err(std::io::Error::other)?;
         remove_leftovers(&directory);
@@ -47,7 +47,7 @@ impl TempDir {
 
     /// Takes over the folder that a previous process created for this file. Returns `None` if it no
     /// longer exists.
-    pub(super) fn of_file(file: &Path) -> Option<Self> {
+    pub(crate) fn of_file(file: &Path) -> Option<Self> {
         let path = file.parent()?;
         let name = path.file_name()?.to_str().filter(|name| name.starts_with(PREFIX))?.to_owned();
         let directory = WorkingDirectory::open(path.parent()?).ok()?;
@@ -60,7 +60,7 @@ impl TempDir {
     ///
     /// # Errors
     /// The error of the system call.
-    pub(super) fn put(&mut self, extension: &str, bytes: &[u8]) -> std::io::Result<PathBuf> {
+    pub(crate) fn put(&mut self, extension: &str, bytes: &[u8]) -> std::io::Result<PathBuf> {
         self.files += 1;
         let name = format!("att-{}.{extension}", self.files);
         self.write(&name, bytes)?;

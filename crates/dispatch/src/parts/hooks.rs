@@ -8,23 +8,71 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{mpsc, watch};
+use async_trait::async_trait;
+use tokio::sync::mpsc;
 use tracing::Instrument as _;
 
-use super::TurnRunner;
-use super::redact_stream::StreamRedactor;
-use super::start::start_input;
-use super::turn_id;
-use super::turn_log::{audit_begin, line_of};
+use crate::agent_run::{BegunRun, EndedRun, RunName};
 use crate::channel::error::LaneDirectoryError;
-use crate::outlet::{TurnAnswer, messages};
+use crate::outlet::TurnAnswer;
+use crate::part::{Gateway, PartOfTurn, TurnContext, TurnPart};
+use crate::run::redact_stream::StreamRedactor;
+use crate::run::start::start_input;
+use crate::run::turn_log::{self, line_of};
+use crate::run::{report, turn_id};
 use crate::turn_feed::TurnFeed;
 use aetheel_model::agent::Ask;
 use aetheel_model::event::{Event, EventKind, EventOrigin, Lane, NewEvent};
 use aetheel_model::fold::Transcript;
 use aetheel_recording::Ending;
-use aetheel_store::workspace::{Hook, HookInstruction, Hooks};
+use aetheel_store::workspace::{Hook, HookInstruction, Hooks, TurnLine};
 use aetheel_turn::{Answerer, Audience, NewsKind, StopReason, TurnNews, TurnRequest, TurnResult};
+
+/// The operator's instructions before and after a turn.
+pub struct TurnHooks;
+
+struct HooksOfTurn {
+    turn: Arc<TurnContext>,
+    /// The hooks as they were when the turn began.
+    hooks: Arc<Hooks>,
+}
+
+#[async_trait]
+impl TurnPart for TurnHooks {
+    fn name(&self) -> &'static str {
+        "hooks"
+    }
+
+    fn join(&self, turn: &Arc<TurnContext>) -> Option<Box<dyn PartOfTurn>> {
+        Some(Box::new(HooksOfTurn { turn: Arc::clone(turn), hooks: Arc::default() }))
+    }
+}
+
+#[async_trait]
+impl PartOfTurn for HooksOfTurn {
+    async fn before(&mut self) {
+        self.hooks = self.turn.shared.deps.workspace.hooks().await;
+        if !self.turn.is_resumed {
+            self.fire(Hook::AgentBegin, "is about to be answered").await;
+        }
+    }
+
+    fn acts_after_delivery(&self) -> bool {
+        self.hooks.of(Hook::AgentStop).is_some()
+    }
+
+    async fn delivered(&mut self, failed: bool) {
+        // If a person stopped the turn, the hook still runs.
+        let lane = &self.turn.event.lane;
+        if let Some(running) = self.turn.shared.lanes.running.lock().get(lane) {
+            running.stop.send_if_modified(|reason| {
+                reason.take_if(|reason| *reason == StopReason::User).is_some()
+            });
+        }
+        let what = if failed { "ended with a failure" } else { "was answered" };
+        self.fire(Hook::AgentStop, what).await;
+    }
+}
 
 /// The reason why a hook failed.
 #[derive(Debug, thiserror::Error)]
@@ -40,47 +88,16 @@ enum HookError {
     Ending(Ending),
 }
 
-type StopReceiver = watch::Receiver<Option<StopReason>>;
-
-impl TurnRunner {
-    /// Runs the hook after the turn of an event. If a person stopped the turn, the hook still runs.
-    pub(super) async fn stop_hook(
-        &self,
-        hooks: &Hooks,
-        event: &Event,
-        stop: &StopReceiver,
-        failed: bool,
-    ) {
-        if let Some(running) = self.shared.lanes.running.lock().get(&event.lane) {
-            running.stop.send_if_modified(|reason| {
-                reason.take_if(|reason| *reason == StopReason::User).is_some()
-            });
-        }
-        self.fire(
-            hooks,
-            Hook::AgentStop,
-            event,
-            stop,
-            if failed { "ended with a failure" } else { "was answered" },
-        )
-        .await;
-    }
-
+impl HooksOfTurn {
     /// Runs a hook, if the operator wrote one. `what` happens to the event.
-    pub(super) async fn fire(
-        &self,
-        hooks: &Hooks,
-        hook: Hook,
-        event: &Event,
-        stop: &StopReceiver,
-        what: &str,
-    ) {
+    async fn fire(&self, hook: Hook, what: &str) {
+        let event = &self.turn.event;
         // A hook does not run hooks of its own.
-        if event.kind == EventKind::Hook || stop.borrow().is_some() {
+        if event.kind == EventKind::Hook || self.turn.stopped().is_some() {
             return;
         }
         let name = hook.name();
-        let Some(instruction) = hooks.of(hook) else {
+        let Some(instruction) = self.hooks.of(hook) else {
             tracing::debug!(hook = name, "hook fired; agents.md has no instruction for it");
             return;
         };
@@ -90,9 +107,7 @@ impl TurnRunner {
         async {
             tracing::info!(hook = name, "hook fired");
             let prompt = prompt(hook, instruction, event, what);
-            if let Err(error) =
-                self.run_hook(hook, &id, instruction, event, prompt, stop.clone()).await
-            {
+            if let Err(error) = self.run(hook, &id, instruction, prompt).await {
                 tracing::warn!(hook = name, fault = %error, "hook failed; the turn continues without it");
             }
         }
@@ -100,42 +115,44 @@ impl TurnRunner {
         .await;
     }
 
-    async fn run_hook(
+    async fn run(
         &self,
         hook: Hook,
         id: &str,
         instruction: &HookInstruction,
-        event: &Event,
         prompt: String,
-        stop: StopReceiver,
     ) -> Result<(), HookError> {
-        let (name, settings) = self.shared.channels.backend_of(&event.lane).await;
-        let backend = self.shared.deps.backends.get(&name);
+        let TurnContext { event, shared, stop, .. } = &*self.turn;
+        let (name, settings) = shared.channels.backend_of(&event.lane).await;
+        let backend = shared.deps.backends.get(&name);
         let backend = backend.ok_or_else(|| HookError::NoBackend(name.clone()))?;
-        let directory = self.shared.channels.directory_of(&settings).await?;
+        let directory = shared.channels.directory_of(&settings).await?;
         let mut asks = event.clone();
         asks.request =
             NewEvent { prompt, author: None, asker: None, attached: Vec::new(), ..asks.request };
         // Questions are dismissed, so the mode of planning needs no refusals here.
-        let (channels, choices) = (&self.shared.channels, &self.shared.deps.choices);
-        let (mut start, _) =
+        let (channels, choices) = (&shared.channels, &shared.deps.choices);
+        let (start, _) =
             start_input(channels, choices, &asks, &*backend, &settings, directory, None).await;
-        // A file or a question would reach nobody.
-        start.tools.clear();
         // The hook has a separate lane for each lane of events, because hooks of the same name may
         // run concurrently.
         let lane = Lane::Hook(format!("{}:{}", hook.name(), event.lane));
         // The sender is held until the turn ends, because a closed channel would wake the receiver.
         let (_steer, steers) = mpsc::unbounded_channel();
-        let label = backend.descriptor().label().to_owned();
         let (by, sequence, blobs) = (Arc::clone(&backend), event.sequence, Vec::new());
         let request = NewEvent { lane: lane.clone(), kind: EventKind::Hook, ..asks.request };
-        let fired = Event { accepted_ms: self.shared.deps.clock.now_ms(), request, ..asks };
-        audit_begin(&fired, id, &*backend, start.settings.model.as_deref(), false);
-        let feed = TurnFeed::of(&self.shared.deps, &fired, id, &name);
-        feed.begun(&fired, &settings, &*backend, &start, false);
-        let stream = StreamRedactor::new(&self.shared.deps.redactor);
-        let mut audience = HookAudience { stream, feed: feed.clone() };
+        let fired = Event { accepted_ms: shared.deps.clock.now_ms(), request, ..asks };
+        let (gateway, run) = (Gateway { shared }, RunName { event: &fired, id, backend: &name });
+        gateway.agent_begins(&BegunRun {
+            event: &fired,
+            id,
+            backend: &*backend,
+            start: &start,
+            lane: &settings,
+            is_resumed: false,
+        });
+        let stream = StreamRedactor::new(&shared.deps.redactor);
+        let mut audience = HookAudience { stream, feed: gateway.feed(run) };
         let request = TurnRequest {
             id: id.to_owned(),
             event: sequence,
@@ -143,33 +160,49 @@ impl TurnRunner {
             backend,
             start,
             blobs,
-            stop,
+            stop: stop.clone(),
             steers,
             continued: None,
         };
-        let result = aetheel_turn::run(request, &self.shared.links, &mut audience).await;
-        feed.ended(&result, messages::failure_detail(&result.ending).as_deref());
-        self.shared.links.forget(&lane);
-        self.report(&name, &result);
-        self.shared.rollout.on_turn_end(&name, id, &result);
-        let recordings = self.shared.deps.recorder.folder();
-        let turn =
-            Some(line_of(&fired, self.shared.now(), id, by.descriptor(), recordings, &result));
+        let result = aetheel_turn::run(request, &shared.links, &mut audience).await;
+        shared.links.forget(&lane);
+        report(&shared.deps, &name, &result);
+        gateway.agent_ended(&EndedRun { name: run, result: &result });
+        let recordings = shared.deps.recorder.folder();
+        let line = line_of(&fired, shared.now(), id, by.descriptor(), recordings, &result);
+        self.answer(instruction, &fired, by.descriptor().label(), line, result).await
+    }
+
+    /// Saves the line of a hook's turn and delivers its answer.
+    async fn answer(
+        &self,
+        instruction: &HookInstruction,
+        fired: &Event,
+        label: &str,
+        line: Box<TurnLine>,
+        result: TurnResult,
+    ) -> Result<(), HookError> {
+        let TurnContext { event, shared, .. } = &*self.turn;
         let TurnResult { ending, text, usage, took, .. } = result;
-        let named = lane.to_string();
-        let (text, notices) = channels.remember(&event.lane, Some(&named), text, Vec::new()).await;
+        let (lane, named) = (fired.lane.clone(), fired.lane.to_string());
+        let (text, notices) =
+            shared.channels.remember(&event.lane, Some(&named), text, Vec::new()).await;
+        let turn = Some(line);
         let answer =
             TurnAnswer { text, notices, usage, took, turn, ..TurnAnswer::from_backend(label) };
-        let answer = answer.cleaned(&self.shared.deps.redactor);
-        self.note_turn(&fired, &answer, false);
-        if !answer.text.trim().is_empty() && ending == Ending::Completed {
+        let answer = answer.cleaned(&shared.deps.redactor);
+        turn_log::note(Gateway { shared }, fired, &answer, false);
+        if ending != Ending::Completed {
+            return Err(HookError::Ending(ending));
+        }
+        if !answer.text.trim().is_empty() {
             let origin = EventOrigin::Internal { channel: instruction.channel };
             let place = NewEvent::new(EventKind::Hook, lane, origin, "")
                 .accepted(event.sequence, event.accepted_ms);
-            let reply = self.shared.deps.outlet.open(&place);
-            self.shared.delivery.send(reply, answer, "the answer of a hook").await;
+            let reply = shared.deps.outlet.open(&place);
+            shared.delivery.send(reply, answer, "the answer of a hook").await;
         }
-        if ending == Ending::Completed { Ok(()) } else { Err(HookError::Ending(ending)) }
+        Ok(())
     }
 }
 
