@@ -45,11 +45,13 @@
 //! | [`commands`] | the commands that show or change something, for all front ends |
 //! | [`shutdown`] | ending the process without losing events |
 //! | [`scheduler`] | starting the waiting events |
+//! | [`assembly`] | creating the services, and starting their tasks |
 //!
 //! A module uses only modules above it in this table. Services also use [`Shared`], the state that
 //! they share.
 
 mod agent_run;
+mod assembly;
 mod attachments;
 mod budgets;
 mod channel;
@@ -87,7 +89,6 @@ mod turn_feed;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
 pub use self::agent_run::{BegunRun, EndedRun, RunName};
@@ -164,19 +165,15 @@ use self::health::DispatcherHealth;
 use self::host_calls::HandOffTimes;
 use self::intake::rate_limit::RateLimit;
 use self::lanes::LaneRegistry;
-use self::lanes::holds::LaneHolds;
 use self::lanes::paused::WaitNotices;
 use self::limits::UsageLimits;
-use self::observers::ChangeSignal;
 use self::persistence::EventPersistence;
 use self::recovery::unread::LostReplies;
 use self::rollout::RolloutMonitor;
 use aetheel_model::event::Lane;
-use aetheel_model::queue::Queue;
 use aetheel_recording::Backend;
 use aetheel_runtime::clock::Clock;
-use aetheel_runtime::supervisor;
-use aetheel_turn::{Links, OnUnknown, ToolEndpoints};
+use aetheel_turn::{Links, ToolEndpoints};
 
 /// Accepts events, runs their turns and delivers their answers. Cheap to clone.
 ///
@@ -276,85 +273,9 @@ impl Dispatcher {
     /// in the order in which they are asked. Must be called within a Tokio runtime, as must
     /// [`Intake::submit`].
     #[must_use]
-    pub fn new(parts: DispatcherDeps, turn_parts: Vec<Arc<dyn TurnPart>>) -> Self {
-        let (parts, tasks) = (Arc::new(parts), TaskTracker::new());
-        let mut queue = Queue::new(parts.limits);
-        let (first, last) = parts
-            .journal
-            .as_ref()
-            .map_or((0, 0), |journal| (journal.block_start(), journal.last()));
-        queue.numbers.count_from(first, last);
-        let (unasked_tx, unasked) = mpsc::unbounded_channel();
-        let drift = DriftMonitor::new(parts.clone(), tasks.clone());
-        let monitor = drift.clone();
-        let on_unknown: OnUnknown = Arc::new(move |unknown| monitor.on_unknown(unknown));
-        let links = Links::new(
-            Arc::new(parts.host.clone()),
-            parts.launcher.clone(),
-            parts.recorder.clone(),
-            unasked_tx,
-            on_unknown,
-        );
-        let durability = Arc::new(EventPersistence::new(parts.clone()));
-        let lost = Arc::new(LostReplies::new(parts.clone()));
-        let delivery =
-            AnswerDelivery::new(parts.clone(), durability.clone(), lost.clone(), tasks.clone());
-        let stir = ChangeSignal::default();
-        let (collisions, file_uses) = CollisionMonitor::new();
-        let (calls, pending_calls) = CallQueue::new();
-        let (holds, woken) = LaneHolds::new();
-        let (rollout, compared_later) = RolloutMonitor::new(parts.clone());
-        let (approvers, redactor) = (parts.choices.approvers.clone(), parts.redactor.clone());
-        let budgets = BudgetMonitor::new(parts.clone());
-        let shared = Arc::new(Shared {
-            listings: Listings::new(links.clone()),
-            links,
-            lanes: LaneRegistry::new(queue, holds, stir.clone()),
-            rate_limit: RateLimit::new(parts.choices.prompts_per_minute),
-            durability,
-            delivery: Arc::new(delivery),
-            questions: Arc::new(Questions::new(approvers, redactor, stir)),
-            channels: ChannelContext::new(parts.clone()),
-            drift,
-            collisions,
-            neighbours: NeighbourClaims::default(),
-            calls,
-            hand_offs: HandOffTimes::default(),
-            limits: UsageLimits::new(parts.clone()),
-            wait_notices: WaitNotices::default(),
-            budget_notices: BudgetNotices::new(budgets.clone()),
-            budgets,
-            rollout,
-            lost_replies: lost,
-            health: DispatcherHealth::new(parts.clone()),
-            tasks,
-            deps: parts,
-            parts: turn_parts,
-        });
-        supervisor::spawn(
-            "unasked answers",
-            run::unsolicited::deliver(Arc::downgrade(&shared), unasked),
-        );
-        supervisor::spawn(
-            "collisions",
-            collisions::watch::warn_people(Arc::downgrade(&shared), file_uses),
-        );
-        supervisor::spawn(
-            "waits",
-            lanes::paused::watch(Arc::downgrade(&shared), woken, shared.deps.clock.clone()),
-        );
-        supervisor::spawn(
-            "budgets",
-            budgets::watch::watch(Arc::downgrade(&shared), shared.budget_notices.clone()),
-        );
-        supervisor::spawn(
-            "host calls",
-            host_calls::carry_out_all(Arc::downgrade(&shared), pending_calls),
-        );
-        supervisor::spawn_finite(
-            "rollout",
-            Rollouts::compare_all(Arc::downgrade(&shared), compared_later),
-        );
+    pub fn new(deps: DispatcherDeps, turn_parts: Vec<Arc<dyn TurnPart>>) -> Self {
+        let (shared, receivers) = assembly::shared(deps, turn_parts);
+        receivers.start(&shared);
         Self {
             clock: shared.deps.clock.clone(),
             intake: Intake::new(shared.clone()),

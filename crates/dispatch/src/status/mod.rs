@@ -30,6 +30,7 @@ use super::outlet::messages;
 use super::part::{Gateway, NextTurn};
 use aetheel_model::agent::descriptor::{Descriptor, Feature};
 use aetheel_model::agent::{Safety, SessionId};
+use aetheel_model::budget::BudgetSubject;
 use aetheel_model::event::{Event, Lane};
 use aetheel_model::permission::reads_only;
 use aetheel_runtime::figures;
@@ -159,20 +160,8 @@ impl Observer {
                 "The backend {name} is not loaded: choose another one with /settings."
             )),
         }
-        // A cap for each person applies to the prompt that waits.
-        let waiting = {
-            let queue = shared.lanes.queue.lock();
-            queue.lanes().paused().find(|event| event.lane == *lane).cloned()
-        };
-        let subject = match &waiting {
-            Some(event) => budgets::subject_of(shared, event).await,
-            None => budgets::lane_subject(shared, lane).await,
-        };
-        let next = NextTurn { lane, event: waiting.as_ref() };
-        for part in &shared.parts {
-            let wait = part.wait(Gateway { shared }, next).await;
-            warnings.extend(wait.and_then(|wait| wait.status));
-        }
+        let (waits, subject) = self.waits_of(lane).await;
+        warnings.extend(waits);
         warnings.extend(refused.map(|refused| {
             format!(
                 "{refused} was chosen here, but the operator does not allow it: {name} answers."
@@ -220,6 +209,26 @@ impl Observer {
                 name,
             },
         }
+    }
+
+    /// Returns why the next turn of a lane waits, and the properties by which budgets select it.
+    async fn waits_of(&self, lane: &Lane) -> (Vec<String>, BudgetSubject) {
+        let shared = &self.shared;
+        // A cap for each person applies to the prompt that waits.
+        let waiting = {
+            let queue = shared.lanes.queue.lock();
+            queue.lanes().paused().find(|event| event.lane == *lane).cloned()
+        };
+        let subject = match &waiting {
+            Some(event) => budgets::subject_of(shared, event).await,
+            None => budgets::lane_subject(shared, lane).await,
+        };
+        let (next, mut waits) = (NextTurn { lane, event: waiting.as_ref() }, Vec::new());
+        for part in &shared.parts {
+            let wait = part.wait(Gateway { shared }, next).await;
+            waits.extend(wait.and_then(|wait| wait.status));
+        }
+        (waits, subject)
     }
 
     /// Returns the running turn and the waiting events of a lane.
