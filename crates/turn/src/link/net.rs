@@ -71,13 +71,6 @@ impl Net {
         !self.requests.is_empty() || !self.streams.is_empty()
     }
 
-    /// Returns the keys of the open requests, and of the open streams.
-    pub(super) fn open_keys(&self) -> (Vec<u32>, Vec<u32>) {
-        let mut streams: Vec<u32> = self.streams.keys().copied().collect();
-        streams.sort_unstable();
-        (self.requests.iter().copied().collect(), streams)
-    }
-
     /// Waits for the next input. Never completes if no request or stream is open. Dropping the
     /// future loses nothing.
     pub(super) async fn next(&mut self) -> Input {
@@ -98,7 +91,7 @@ impl Net {
     /// returns that input immediately.
     pub(super) fn request(
         &mut self,
-        request: HttpRequest,
+        request: &HttpRequest,
         listener: Result<ProcessListener<'_>, ActionError>,
         stock: &mut BodySources,
         limit: usize,
@@ -117,9 +110,9 @@ impl Net {
         }
         let prepared = listener.and_then(|listener| {
             let call = prepare(&listener, &request.method, &request.path, stock)?;
-            let call = match request.body {
+            let call = match &request.body {
                 Some(body) => {
-                    call.header("content-type", "application/json").body(stock.body(&body)?)
+                    call.header("content-type", "application/json").body(stock.body(body)?)
                 }
                 None => call,
             };

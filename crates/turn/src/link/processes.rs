@@ -1,32 +1,28 @@
 //! Passes commands to the processes of a link, and their events to the link.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::task::Poll;
 
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::action_error::ActionError;
+use super::machine::ProcessTable;
 use crate::{AgentProcess, ProcessCommand, ProcessEvent};
 use aetheel_model::agent::{BasicAuth, ProcKey};
-use aetheel_recording::CheckpointProcess;
 
 /// The processes of a link. Dropping a process kills all processes of its run.
 #[derive(Default)]
 pub(super) struct LinkProcesses {
     running: BTreeMap<ProcKey, RunningProcess>,
-    records: RecordingProgress,
+    confirmations: Confirmations,
 }
 
-/// How much of the processes' output is recorded, and which confirmations are outstanding.
+/// The outstanding confirmations that output of processes is recorded.
 #[derive(Default)]
-struct RecordingProgress {
-    /// The number of recorded lines of each process. The end of a process counts as one line.
-    lines: BTreeMap<ProcKey, u64>,
-    /// The number of commands that were sent to each process.
-    commands: BTreeMap<ProcKey, u64>,
-    /// Outstanding confirmations: the number of lines that the recording must have, the process,
-    /// and the number of its lines to confirm then.
+struct Confirmations {
+    /// The number of lines that the recording must have, the process, and the number of its lines to
+    /// confirm then.
     acks: VecDeque<(u64, ProcKey, u64)>,
     /// Processes whose end is recorded but not confirmed, because open turns still need them.
     ends: Vec<ProcKey>,
@@ -75,62 +71,48 @@ impl LinkProcesses {
 
     pub(super) fn remove(&mut self, proc: ProcKey) {
         if let Some(ended) = self.running.remove(&proc).filter(|ended| ended.process.held) {
-            self.records.ended.insert(proc, ended.process);
+            self.confirmations.ended.insert(proc, ended.process);
         }
     }
 
-    /// Adds a process that outlived the gateway. `count` is the number of its recorded lines.
-    pub(super) fn take_over(
-        &mut self,
-        proc: ProcKey,
-        process: AgentProcess,
-        endpoint: Option<Endpoint>,
-        count: u64,
-    ) {
-        self.records.lines.insert(proc, count);
-        self.running.insert(proc, RunningProcess::new(process, endpoint));
-    }
-
-    /// Notes that `more` lines of a process, or its end, are in the recording once it has `lines`
-    /// lines.
-    pub(super) fn recorded(&mut self, proc: ProcKey, more: u64, lines: u64) {
-        let count = self.records.lines.entry(proc).or_default();
-        *count += more;
-        match self.records.acks.back_mut() {
-            Some((at, last, so_far)) if *at == lines && *last == proc => *so_far = *count,
-            _ => self.records.acks.push_back((lines, proc, *count)),
-        }
-    }
-
-    /// Adds a process that outlived the gateway and whose end is already recorded. `count` is the
-    /// number of its recorded lines, including one for its end.
-    pub(super) fn add_ended(&mut self, proc: ProcKey, process: AgentProcess, count: u64) {
-        self.records.lines.insert(proc, count.saturating_sub(1));
-        self.records.ended.insert(proc, process);
+    /// Adds a process that outlived the gateway and whose end is already recorded.
+    pub(super) fn add_ended(&mut self, proc: ProcKey, process: AgentProcess) {
+        self.confirmations.ended.insert(proc, process);
         self.record_end(proc);
+    }
+
+    /// Notes that the first `count` lines of a process, or its end, are in the recording once it has
+    /// `lines` lines.
+    pub(super) fn recorded(&mut self, proc: ProcKey, count: u64, lines: u64) {
+        match self.confirmations.acks.back_mut() {
+            Some((at, last, so_far)) if *at == lines && *last == proc => *so_far = count,
+            _ => self.confirmations.acks.push_back((lines, proc, count)),
+        }
     }
 
     /// Notes that the end of a process is recorded.
     pub(super) fn record_end(&mut self, proc: ProcKey) {
-        self.records.ends.push(proc);
+        self.confirmations.ends.push(proc);
     }
 
     /// Confirms the recorded ends of processes, because no turn needs these processes any more.
     /// `lines` is the number of lines in the recording.
-    pub(super) fn ack_ends(&mut self, lines: u64) {
-        for proc in std::mem::take(&mut self.records.ends) {
-            self.recorded(proc, 1, lines);
+    pub(super) fn ack_ends(&mut self, table: &ProcessTable, lines: u64) {
+        for proc in std::mem::take(&mut self.confirmations.ends) {
+            self.recorded(proc, table.lines(proc), lines);
         }
     }
 
     /// Confirms to the processes everything that is in the first `lines` lines of the recording, so
     /// that their holder can drop it.
     pub(super) fn ack_recorded(&mut self, lines: u64) {
-        while let Some((_, proc, count)) = self.records.acks.pop_front_if(|due| due.0 <= lines) {
+        while let Some((_, proc, count)) =
+            self.confirmations.acks.pop_front_if(|due| due.0 <= lines)
+        {
             let recorded = ProcessCommand::Recorded(count);
             if let Some(running) = self.running.get(&proc).filter(|running| running.process.held) {
                 let _ = running.process.commands.send(recorded);
-            } else if let Some(ended) = self.records.ended.get(&proc) {
+            } else if let Some(ended) = self.confirmations.ended.get(&proc) {
                 let _ = ended.commands.send(recorded);
             }
         }
@@ -138,11 +120,10 @@ impl LinkProcesses {
 
     /// Repeats the latest confirmations of the running processes, so that their holder knows that
     /// this gateway process continues with them.
-    pub(super) fn repeat_acks(&self) {
+    pub(super) fn repeat_acks(&self, table: &ProcessTable) {
         for (proc, running) in self.running.iter().filter(|(_, running)| running.process.held) {
-            let count = self.records.lines.get(proc).copied().unwrap_or_default();
             // Fails if the process has ended.
-            let _ = running.process.commands.send(ProcessCommand::Recorded(count));
+            let _ = running.process.commands.send(ProcessCommand::Recorded(table.lines(*proc)));
         }
     }
 
@@ -197,42 +178,29 @@ impl LinkProcesses {
         }
     }
 
-    /// Sends a command to a process. Returns false if the process is not running.
-    pub(super) fn command(&mut self, proc: ProcKey, command: ProcessCommand) -> bool {
-        let Some(running) = self.running.get(&proc) else { return false };
-        *self.records.commands.entry(proc).or_default() += 1;
+    /// Sends a command to a process.
+    ///
+    /// # Errors
+    /// [`ActionError::NotRunning`] if the process does not run.
+    pub(super) fn command(
+        &self,
+        proc: ProcKey,
+        command: ProcessCommand,
+    ) -> Result<(), ActionError> {
+        let running = self.running.get(&proc).ok_or(ActionError::NotRunning)?;
         // A process that has ended ignores commands; its exit event follows.
         let _ = running.process.commands.send(command);
-        true
+        Ok(())
     }
 
-    /// Sends a command to all processes. Returns false if none of them is running.
-    pub(super) fn command_all(&mut self, command: &ProcessCommand) -> bool {
-        let mut any = false;
-        for (proc, running) in &self.running {
-            *self.records.commands.entry(*proc).or_default() += 1;
-            any |= running.process.commands.send(command.clone()).is_ok();
+    /// Sends a command to all processes.
+    pub(super) fn command_all(&self, command: &ProcessCommand) {
+        for running in self.running.values() {
+            let _ = running.process.commands.send(command.clone());
         }
-        any
     }
 
-    /// Sets the numbers of commands that were sent to the processes before a restart of the
-    /// gateway.
-    pub(super) fn set_command_counts(&mut self, counts: BTreeMap<ProcKey, u64>) {
-        self.records.commands = counts;
-    }
-
-    /// Returns the processes for a checkpoint: those that run, and those whose output is recorded.
-    pub(super) fn checkpoint(&self) -> Vec<CheckpointProcess> {
-        let known: BTreeSet<ProcKey> =
-            self.running.keys().chain(self.records.lines.keys()).copied().collect();
-        let count = |counts: &BTreeMap<ProcKey, u64>, proc| counts.get(&proc).copied();
-        let process = |proc| CheckpointProcess {
-            proc,
-            lines: count(&self.records.lines, proc).unwrap_or_default(),
-            commands: count(&self.records.commands, proc).unwrap_or_default(),
-            running: self.running.contains_key(&proc),
-        };
-        known.into_iter().map(process).collect()
+    pub(super) fn is_running(&self, proc: ProcKey) -> bool {
+        self.running.contains_key(&proc)
     }
 }

@@ -6,7 +6,7 @@ use crate::link::calls::HOST_ASK;
 use crate::link::{LinkReport, QueryReply};
 use aetheel_model::agent::{
     Action, AgentEvent, AgentEventKind, Ask, AskAnswer, AskDecision, HostCommand, Input,
-    SessionReady, Spawn, SpawnFailed, TurnDone, TurnRef,
+    SessionReady, Spawn, SpawnFailed, TurnDone, TurnOutcome, TurnRef,
 };
 use aetheel_model::plain::with_causes;
 
@@ -26,7 +26,10 @@ impl LinkMachine {
             | Action::PutFile(_)
             | Action::Http(_)
             | Action::OpenStream(_)
-            | Action::CloseStream(_) => self.effect(LinkEffect::Perform(action)),
+            | Action::CloseStream(_) => {
+                self.processes.acted(&action);
+                self.effect(LinkEffect::Perform(action));
+            }
             Action::SetTimer(timer) => {
                 self.timers.insert(timer.timer, now + f64::from(timer.after_ms));
             }
@@ -111,7 +114,11 @@ impl LinkMachine {
     fn turn_done(&mut self, now: f64, done: TurnDone) {
         let turn = TurnRef { session: done.session, turn: done.turn };
         if self.turns.check_running(turn).is_ok() {
-            self.effect(LinkEffect::Done(done));
+            self.examine(turn.turn, Some(&done));
+            if done.outcome == TurnOutcome::Completed {
+                self.effect(LinkEffect::ShowMissingTools(turn));
+            }
+            self.effect(LinkEffect::Report(turn.turn, LinkReport::Done(done)));
         } else {
             // A turn that the agent began by itself, or an error.
             self.report(turn, "turn-done", LinkReport::Done(done));

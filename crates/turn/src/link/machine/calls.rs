@@ -108,8 +108,11 @@ impl LinkMachine {
     pub(super) fn close_call(&mut self, result: &ToolResult) {
         // Does nothing if the result was shown when it was returned.
         self.show_result(result);
-        if let Some(ask) = self.calls.close(result.call) {
-            self.turns.close_ask(ask);
+        let Some(ask) = self.calls.close(result.call) else { return };
+        if let Some(open) = self.turns.close_ask(ask) {
+            // A driver needs the decision only for questions of the guest.
+            let report = LinkReport::Answered(ask, AskDecision::Dismissed);
+            self.effect(LinkEffect::Repeat(open.turn, report));
         }
     }
 

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 pub(super) use self::calls::artifact_size;
 use self::closing::ClosingState;
-use self::processes::ProcessTable;
+pub(super) use self::processes::{ProcessTable, command_target};
 use self::unsolicited::UnsolicitedTurns;
 use super::action_error::ActionError;
 use super::calls::ToolCalls;
@@ -40,6 +40,7 @@ use aetheel_model::agent::{
     StartTurn, SteerOutcome, TimedInput, ToolResult, TurnDone, TurnKey, TurnRef, Unrecognised,
     Usage,
 };
+use aetheel_model::baseline::Baselines;
 use aetheel_model::event::Lane;
 use aetheel_recording::conservation::OutputLedger;
 use aetheel_recording::{EntryKind, reason};
@@ -69,8 +70,10 @@ pub(super) enum LinkEffect {
         result: ToolResult,
         is_refusal: bool,
     },
-    /// Examine the output of a turn that the guest ended, and report that to its driver.
-    Done(TurnDone),
+    /// Report something to the driver of a continued turn that a driver before it caused.
+    Repeat(TurnKey, LinkReport),
+    /// Show people once if the agent of a session lacks the tools of its turn.
+    ShowMissingTools(TurnRef),
     /// Send the outcome of a message to a running turn to its author.
     Steered(u32, SteerOutcome),
     /// Send the answer to a query.
@@ -97,6 +100,9 @@ pub(super) enum LinkEffect {
 pub(super) struct MachineSettings {
     /// Whether the agent serves one turn and exits.
     pub(super) is_one_shot: bool,
+    /// The name of the backend.
+    backend: String,
+    baselines: Baselines,
     stderr_noise: StderrNoise,
     /// Maximum size of the agent's output in a turn, in bytes.
     output_limit: u64,
@@ -110,6 +116,8 @@ impl MachineSettings {
     pub(super) fn new(descriptor: &Descriptor, host: &crate::Host) -> Self {
         Self {
             is_one_shot: descriptor.sharing == LinkSharing::Turn,
+            backend: descriptor.name.clone(),
+            baselines: host.agents.baselines().clone(),
             stderr_noise: descriptor.stderr_noise.clone(),
             output_limit: host.resources.output,
             idle: host.limits.link_idle,
@@ -136,7 +144,9 @@ pub(super) struct LinkMachine {
     pub(super) closing: ClosingState,
     /// When each timer of the guest expires.
     pub(super) timers: BTreeMap<u32, f64>,
-    pub(super) ledger: OutputLedger,
+    ledger: OutputLedger,
+    /// The agent's version when the last turn began.
+    pub(super) agent_version: Option<String>,
     unsolicited: UnsolicitedTurns,
     output: AgentOutput,
     effects: VecDeque<LinkEffect>,
@@ -154,6 +164,7 @@ impl LinkMachine {
             closing: ClosingState::default(),
             timers: BTreeMap::new(),
             ledger: OutputLedger::default(),
+            agent_version: None,
             unsolicited: UnsolicitedTurns::default(),
             output: AgentOutput::default(),
             effects: VecDeque::new(),
@@ -207,14 +218,21 @@ impl LinkMachine {
                 };
                 self.report_failure(kind, &failed.message);
             }
-            Input::Line(line) => self.count_output(line.text.len() as u64 + 1),
+            Input::Line(line) => {
+                self.processes.line(line.proc);
+                self.count_output(line.text.len() as u64 + 1);
+            }
             Input::Exited(exited) => {
                 self.processes.ended(exited.proc);
                 self.report_exit(exited.how, &exited.stderr_tail);
             }
-            Input::HttpResponse(response) => self.count_output(response.body.len() as u64),
+            Input::HttpResponse(response) => {
+                self.processes.connection_ended(input);
+                self.count_output(response.body.len() as u64);
+            }
             Input::StreamEvent(event) => self.count_output(event.data.len() as u64),
-            Input::HttpFailed(_) | Input::StreamClosed(_) | Input::StreamOpened(_) => {}
+            Input::HttpFailed(_) | Input::StreamClosed(_) => self.processes.connection_ended(input),
+            Input::StreamOpened(_) => {}
             Input::Timer(timer) => drop(self.timers.remove(timer)),
             Input::ToolResult(result) => self.close_call(result),
         }
@@ -223,13 +241,23 @@ impl LinkMachine {
     fn apply_command(&mut self, now: f64, command: &HostCommand) {
         match command {
             HostCommand::StartTurn(start) => self.begin_turn(start),
-            HostCommand::Interrupt(_) => {
+            HostCommand::Interrupt(turn) => {
+                self.repeat_request(*turn, LinkReport::Stopping);
                 if self.settings.is_one_shot {
                     self.closing.interrupt();
                 }
             }
-            HostCommand::Answer(answer) => drop(self.turns.close_ask(answer.ask)),
-            HostCommand::Steer(steer) => self.replies.skip_to(steer.message),
+            HostCommand::Answer(answer) => {
+                if let Some(open) = self.turns.close_ask(answer.ask) {
+                    let report = LinkReport::Answered(answer.ask, answer.decision.clone());
+                    self.effect(LinkEffect::Repeat(open.turn, report));
+                }
+            }
+            HostCommand::Steer(steer) => {
+                let turn = TurnRef { session: steer.session, turn: steer.turn };
+                self.repeat_request(turn, LinkReport::Steered);
+                self.replies.skip_to(steer.message);
+            }
             HostCommand::Query(query) => {
                 self.replies.begin_query(query.query, query.session);
                 self.closing.restart_idle(now, self.settings.idle);
@@ -242,9 +270,20 @@ impl LinkMachine {
         }
     }
 
-    /// Sets the names of the turn that begins with the next `start-turn` command.
-    pub(super) fn name_next_turn(&mut self, names: TurnNames) {
-        self.turns.next = Some(names);
+    /// Repeats the request of a driver to the next one, unless the guest has ended the turn.
+    fn repeat_request(&mut self, turn: TurnRef, report: LinkReport) {
+        if self.turns.check_running(turn).is_ok() {
+            self.effect(LinkEffect::Repeat(turn.turn, report));
+        }
+    }
+
+    /// Compares the agent's output in a turn with the text that people saw, and reports that.
+    /// `done` is the end of the turn, if the guest ended it.
+    pub(super) fn examine(&mut self, turn: TurnKey, done: Option<&TurnDone>) {
+        let MachineSettings { backend, baselines, .. } = &self.settings;
+        let baseline = baselines.get(backend, self.agent_version.as_deref());
+        let examined = self.ledger.examine(turn, done, baseline.as_ref());
+        self.effect(LinkEffect::Report(turn, LinkReport::Examined(examined)));
     }
 
     /// Begins the turn of a `start-turn` command. Does nothing if the turn has no names.
@@ -262,6 +301,7 @@ impl LinkMachine {
         self.output.bytes = 0;
         self.processes.turn_begins();
         self.closing.turn_begins();
+        self.agent_version.clone_from(&start.agent_version);
     }
 
     fn count_output(&mut self, bytes: u64) {
@@ -328,6 +368,10 @@ impl LinkMachine {
     /// Applies a note of the host.
     pub(super) fn apply_entry(&mut self, now: f64, entry: &EntryKind) {
         match entry {
+            EntryKind::Turn { turn, event, lane, .. } => {
+                let names = |lane| TurnNames { id: turn.clone(), event: *event, lane };
+                self.turns.next = lane.parse().ok().map(names);
+            }
             EntryKind::Ending { turn, .. } => self.end_turn(now, turn),
             EntryKind::Called(request) => {
                 self.served.add(request);

@@ -126,7 +126,6 @@ impl LinkTask {
 
     /// Records a checkpoint with a state that a guest of the present generation continues from.
     pub(super) fn record_checkpoint(&mut self, state: String, saved_by: String) {
-        let (requests, streams) = self.io.net.open_keys();
         let now = self.recording.now();
         let timers = self.machine.timers.iter();
         let timers =
@@ -148,9 +147,9 @@ impl LinkTask {
             last_turn: self.machine.turns.sessions.last_turn(),
             last_reply: self.machine.replies.last(),
             sessions: sessions.collect(),
-            processes: self.io.processes.checkpoint(),
-            requests,
-            streams,
+            processes: self.machine.processes.checkpoint(),
+            requests: self.machine.processes.requests.iter().copied().collect(),
+            streams: self.machine.processes.streams.iter().copied().collect(),
             timers: timers.collect(),
             files: self.io.files.names(),
             sha256: String::new(),

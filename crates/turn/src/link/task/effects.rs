@@ -1,20 +1,14 @@
 //! Performs the effects that the machine returns.
 
-use std::time::Duration;
-
 use super::LinkTask;
 use crate::ProcessCommand;
-use crate::link::action_error::ActionError;
 use crate::link::machine::LinkEffect;
 use crate::link::{LinkReport, UnknownOutput, UnsolicitedTurn};
 use aetheel_model::agent::{
-    Action, AgentEventKind, AgentNotice, DiagnosticLevel, Input, ProcKey, Signal, StopProcess,
-    TurnDone, TurnOutcome, TurnRef, Unrecognised,
+    Action, AgentEventKind, AgentNotice, DiagnosticLevel, Input, Signal, TurnRef,
 };
 use aetheel_recording::EntryKind;
 
-/// Maximum grace period that a guest may request, in milliseconds.
-const GRACE_MS_LIMIT: u32 = 10_000;
 /// The notice that an agent has no tools of the host, although its turn offered them.
 const MISSING_TOOLS: &str = "The agent did not load the tools of Aetheel (files, questions, reminders and others), so it cannot use them in this conversation. `/new` begins another one.";
 
@@ -41,7 +35,9 @@ impl LinkTask {
             LinkEffect::Perform(action) => self.perform_action(action).await,
             LinkEffect::ReadFile { call, file, cwd } => self.io.reads.begin(call, file, cwd),
             LinkEffect::Return { result, is_refusal } => self.return_result(result, is_refusal),
-            LinkEffect::Done(done) => self.report_done(done),
+            // The driver caused it.
+            LinkEffect::Repeat(..) => {}
+            LinkEffect::ShowMissingTools(turn) => self.show_missing_tools(turn),
             LinkEffect::Steered(message, outcome) => self.replies.steered(message, outcome),
             LinkEffect::Answered(query, reply) => self.replies.answered(query, reply),
             LinkEffect::Unsolicited { lane, text, usage } => {
@@ -56,7 +52,13 @@ impl LinkTask {
             ),
             LinkEffect::Dropped(what, error) => self.dropped(what, &error),
             LinkEffect::Diagnostic(level, text) => self.log.diagnostic(level, &text),
-            LinkEffect::Unknown(unknown) => self.report_unknown(&unknown),
+            LinkEffect::Unknown(unknown) => (self.deps.on_unknown)(&UnknownOutput {
+                backend: self.name(),
+                generation: self.deps.backend.generation(),
+                agent_version: self.machine.agent_version.as_deref(),
+                link: &self.deps.id,
+                unknown: &unknown,
+            }),
             LinkEffect::Terminate(grace) => {
                 self.state.close();
                 let stop = ProcessCommand::Stop { signal: Signal::Terminate, grace };
@@ -73,44 +75,17 @@ impl LinkTask {
         if acts_outside(&action) {
             self.write_ahead().await;
         }
-        match action {
-            Action::Spawn(spawn) => self.spawn(spawn).await,
-            Action::Write(write) => match self.io.body_sources.body(&write.body) {
-                Ok(bytes) => self.command(write.proc, ProcessCommand::Write(bytes)),
-                Err(error) => self.dropped("write", &error),
-            },
-            Action::CloseStdin(proc) => self.command(proc, ProcessCommand::CloseStdin),
-            Action::Stop(wanted) => self.command(wanted.proc, stop(&wanted)),
-            Action::PutFile(file) => {
-                if let Err(error) = self.io.files.put(&file, &mut self.io.body_sources) {
-                    self.dropped("put-file", &error);
-                }
-            }
-            other => {
-                let limit = self.line_limit();
-                if let Some(input) = self.io.use_net(other, limit) {
-                    self.input(input);
-                }
+        if let Action::Spawn(spawn) = action {
+            return self.spawn(spawn).await;
+        }
+        let limit = self.line_limit();
+        match self.io.perform(&action, limit) {
+            Ok(input) => input.into_iter().for_each(|input| self.input(input)),
+            Err((what, error)) => {
+                self.machine.processes.command_dropped(&action);
+                self.dropped(what, &error);
             }
         }
-    }
-
-    fn command(&mut self, proc: ProcKey, command: ProcessCommand) {
-        if !self.io.processes.command(proc, command) {
-            self.dropped("process command", &ActionError::NotRunning);
-        }
-    }
-
-    /// Examines the output of a turn that the guest ended, and reports its end.
-    fn report_done(&mut self, done: TurnDone) {
-        let turn = TurnRef { session: done.session, turn: done.turn };
-        let baseline = self.baseline();
-        let examined = self.machine.ledger.examine(turn.turn, Some(&done), baseline.as_ref());
-        self.replies.report(turn.turn, LinkReport::Examined(examined));
-        if done.outcome == TurnOutcome::Completed {
-            self.show_missing_tools(turn);
-        }
-        self.replies.report(turn.turn, LinkReport::Done(done));
     }
 
     /// Shows people once if the agent of a session has the address of the MCP server, but never
@@ -123,17 +98,6 @@ impl LinkTask {
             let notice = AgentEventKind::Notice(AgentNotice { level, key: None, text });
             self.replies.report(turn.turn, LinkReport::Event(notice));
         }
-    }
-
-    /// Reports output that the backend does not know.
-    fn report_unknown(&self, unknown: &Unrecognised) {
-        (self.deps.on_unknown)(&UnknownOutput {
-            backend: self.name(),
-            generation: self.deps.backend.generation(),
-            agent_version: self.agent_version.as_deref(),
-            link: &self.deps.id,
-            unknown,
-        });
     }
 }
 
@@ -148,10 +112,4 @@ fn acts_outside(action: &Action) -> bool {
             | Action::Http(_)
             | Action::OpenStream(_)
     )
-}
-
-/// Returns the command for a guest's request to stop a process.
-pub(super) fn stop(wanted: &StopProcess) -> ProcessCommand {
-    let grace = Duration::from_millis(wanted.grace_ms.min(GRACE_MS_LIMIT).into());
-    ProcessCommand::Stop { signal: wanted.signal, grace }
 }

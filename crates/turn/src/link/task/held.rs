@@ -43,7 +43,10 @@ impl LinkTask {
         let lines = self.recording.sent();
         for input in inputs {
             match &input.input {
-                Input::Line(line) => self.io.processes.recorded(line.proc, 1, lines),
+                Input::Line(line) => {
+                    let count = self.machine.processes.lines(line.proc);
+                    self.io.processes.recorded(line.proc, count, lines);
+                }
                 Input::Exited(exited) => self.io.processes.record_end(exited.proc),
                 _ => {}
             }
@@ -58,7 +61,7 @@ impl LinkTask {
         let Some(progress) = &self.io.progress else { return };
         let written = *progress.borrow();
         if self.machine.turns.is_empty() {
-            self.io.processes.ack_ends(self.recording.sent());
+            self.io.processes.ack_ends(&self.machine.processes, self.recording.sent());
         }
         self.io.processes.ack_recorded(written);
     }

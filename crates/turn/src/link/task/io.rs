@@ -1,15 +1,22 @@
 //! The connections of a link to the world: its processes, files and requests.
 
+use std::time::Duration;
+
 use tokio::sync::{mpsc, watch};
 
+use crate::ProcessCommand;
 use crate::link::LinkDeps;
+use crate::link::action_error::ActionError;
 use crate::link::files::{BodySources, LinkFiles};
 use crate::link::net::Net;
 use crate::link::processes::LinkProcesses;
 use crate::link::reads::FileReads;
 use crate::tool_endpoints::EndpointRequest;
-use aetheel_model::agent::{Action, Input};
+use aetheel_model::agent::{Action, Input, ProcKey};
 use aetheel_recording::Recording;
+
+/// Maximum grace period that a guest may request, in milliseconds.
+const GRACE_MS_LIMIT: u32 = 10_000;
 
 pub(super) struct LinkIo {
     pub(super) processes: LinkProcesses,
@@ -39,20 +46,61 @@ impl LinkIo {
         }
     }
 
-    /// Begins or ends an HTTP request or a stream. Returns an input at once if that fails. `limit`
-    /// is the maximum size of a response body, in bytes.
-    pub(super) fn use_net(&mut self, action: Action, limit: usize) -> Option<Input> {
+    /// Performs an action on processes, files or the network, except the start of a process.
+    /// Returns an input at once if a request or a stream fails. `limit` is the maximum size of a
+    /// response body, in bytes.
+    ///
+    /// # Errors
+    /// Returns a description of an action that has no effect, and the reason.
+    pub(super) fn perform(
+        &mut self,
+        action: &Action,
+        limit: usize,
+    ) -> Result<Option<Input>, (&'static str, ActionError)> {
         match action {
+            Action::PutFile(file) => {
+                let put = self.files.put(file, &mut self.body_sources);
+                put.map_err(|error| ("put-file", error))?;
+            }
             Action::Http(request) => {
                 let listener = self.processes.listener(request.proc);
-                self.net.request(request, listener, &mut self.body_sources, limit)
+                return Ok(self.net.request(request, listener, &mut self.body_sources, limit));
             }
             Action::OpenStream(open) => {
                 let listener = self.processes.listener(open.proc);
-                self.net.open_stream(&open, listener, &self.body_sources, limit)
+                return Ok(self.net.open_stream(open, listener, &self.body_sources, limit));
             }
-            Action::CloseStream(stream) => self.net.close_stream(stream),
-            _ => None,
+            Action::CloseStream(stream) => return Ok(self.net.close_stream(*stream)),
+            _ => {
+                let command = self.command(action).map_err(|error| ("write", error))?;
+                if let Some((proc, command)) = command {
+                    let sent = self.processes.command(proc, command);
+                    sent.map_err(|error| ("process command", error))?;
+                }
+            }
         }
+        Ok(None)
+    }
+
+    /// Returns the command of an action, and its process.
+    ///
+    /// # Errors
+    /// Returns an error if the text of the command is not available.
+    pub(super) fn command(
+        &mut self,
+        action: &Action,
+    ) -> Result<Option<(ProcKey, ProcessCommand)>, ActionError> {
+        Ok(match action {
+            Action::Write(write) => {
+                let bytes = self.body_sources.body(&write.body)?;
+                Some((write.proc, ProcessCommand::Write(bytes)))
+            }
+            Action::CloseStdin(proc) => Some((*proc, ProcessCommand::CloseStdin)),
+            Action::Stop(stop) => {
+                let grace = Duration::from_millis(stop.grace_ms.min(GRACE_MS_LIMIT).into());
+                Some((stop.proc, ProcessCommand::Stop { signal: stop.signal, grace }))
+            }
+            _ => None,
+        })
     }
 }

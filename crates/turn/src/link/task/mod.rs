@@ -36,7 +36,6 @@ use super::machine::{LinkMachine, MachineSettings};
 use super::senders::ReplySenders;
 use super::{FormerLink, LinkDeps, LinkReport, LinkRequest, LinkState};
 use aetheel_model::agent::{Exit, Input, TimedInput};
-use aetheel_model::baseline::Baseline;
 use aetheel_recording::comparison::RebuildError;
 use aetheel_recording::{EntryKind, Guest, GuestFailure, Recording};
 
@@ -57,8 +56,6 @@ struct LinkTask {
     io: LinkIo,
     replies: ReplySenders,
     checkpoints: Checkpoints,
-    /// The agent's version when the last turn began.
-    agent_version: Option<String>,
     log: LinkLog,
 }
 
@@ -166,7 +163,6 @@ impl LinkTask {
             io,
             replies,
             checkpoints: Checkpoints::default(),
-            agent_version: None,
             log: LinkLog::default(),
         };
         task.renew_span();
@@ -267,10 +263,6 @@ impl LinkTask {
         &self.deps.backend.descriptor().name
     }
 
-    fn baseline(&self) -> Option<Baseline> {
-        self.deps.host.agents.baselines().get(self.name(), self.agent_version.as_deref())
-    }
-
     /// Updates the state that the handles of the link read.
     fn publish_state(&self) {
         if self.machine.closing.is_ending() {
@@ -285,11 +277,8 @@ impl LinkTask {
     async fn finish(&mut self, requests: &mut mpsc::UnboundedReceiver<LinkRequest>) {
         self.machine.kill();
         self.perform_effects().await;
-        let baseline = self.baseline();
-        for turn in self.machine.turns.running() {
-            let examined = self.machine.ledger.examine(turn, None, baseline.as_ref());
-            self.replies.report(turn, LinkReport::Examined(examined));
-        }
+        self.machine.turns.running().into_iter().for_each(|turn| self.machine.examine(turn, None));
+        self.perform_effects().await;
         self.replies.report_all(|| LinkReport::Over(self.guest.as_ref().err().cloned()));
         while !self.machine.turns.is_empty() {
             match requests.recv().await {

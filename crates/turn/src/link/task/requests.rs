@@ -1,7 +1,6 @@
 //! Serves the requests that arrive at a link: of drivers about their turns, and about the link.
 
 use super::LinkTask;
-use crate::link::turns::TurnNames;
 use crate::link::{Begin, LinkQuery, LinkReport, LinkRequest};
 use aetheel_model::agent::{
     AgentQuery, AskAnswer, AskDecision, AskKey, HostCommand, Input, Steer, TurnRef,
@@ -67,8 +66,8 @@ impl LinkTask {
         // The link accepts the turn. The driver's time limits begin here.
         let _ = reports.send(LinkReport::Active);
         self.replies.add_turn(start.turn, reports);
-        self.recording.host(EntryKind::Turn {
-            turn: id.clone(),
+        self.record(EntryKind::Turn {
+            turn: id,
             event,
             lane: lane.to_string(),
             session: start.session,
@@ -84,17 +83,10 @@ impl LinkTask {
             )));
         }
         self.io.body_sources.add_blobs(start.turn, blobs);
-        self.machine.name_next_turn(TurnNames { id, event, lane });
-        self.turn_begins();
-        start.agent_version.clone_from(&self.agent_version);
-        self.input(Input::Command(HostCommand::StartTurn(start)));
-    }
-
-    /// Prepares for a turn that begins, or that began before a restart of the gateway.
-    pub(super) fn turn_begins(&mut self) {
-        self.agent_version = self.deps.agent_version();
         self.log.turn_begins();
         self.renew_span();
+        start.agent_version = self.deps.agent_version();
+        self.input(Input::Command(HostCommand::StartTurn(start)));
     }
 
     /// Removes a turn that the driver has finished.

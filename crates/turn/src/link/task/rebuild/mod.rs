@@ -7,7 +7,6 @@
 //! the recording is completed (`takeover`): commands that the holder did not receive are sent, and
 //! HTTP requests without a response fail. `state` collects what is open meanwhile.
 
-mod processes;
 mod recorded;
 mod replay;
 mod state;

@@ -7,21 +7,17 @@ use tokio::sync::mpsc;
 
 use super::Replayed;
 use super::state::RebuildState;
-use crate::link::machine::{LinkEffect, LinkMachine};
+use crate::link::machine::{LinkEffect, LinkMachine, command_target};
 use crate::link::reads::FileRead;
 use crate::link::senders::ReplySenders;
 use crate::link::sessions::LinkSession;
-use crate::link::task::effects::stop;
 use crate::link::task::io::LinkIo;
 use crate::link::task::log::dropped_note;
 use crate::link::task::{BATCH, LinkParts};
-use crate::link::turns::TurnNames;
 use crate::link::{FormerLink, LinkDeps, LinkReport};
-use crate::tools::CallKey;
-use crate::{Blob, ProcessCommand};
+use crate::{Blob, SurvivingProcess};
 use aetheel_model::agent::{
-    Action, AskDecision, AskKey, HostCommand, Input, PromptPart, StartTurn, TimedInput, TurnDone,
-    TurnKey, TurnRef,
+    Action, HostCommand, Input, PromptPart, StartTurn, TimedInput, TurnKey, TurnRef,
 };
 use aetheel_recording::comparison::RebuildError;
 use aetheel_recording::{Checkpoint, EntryKind, Guest, Recording, RecordingEntry};
@@ -79,12 +75,16 @@ impl Replay {
         }
         self.io.body_sources.take_over(keepsake.secrets.clone());
         if let Some(checkpoint) = &tail.checkpoint {
-            self.notes.start_from(checkpoint)?;
-            self.load_checkpoint(checkpoint).await?;
-            for process in checkpoint.processes.iter().filter(|process| process.running) {
+            for process in &checkpoint.processes {
+                if process.running && self.notes.lacks_commands(process.proc, process.commands) {
+                    return Err(RebuildError::Incomplete(
+                        "its agent did not receive a command from before the checkpoint",
+                    ));
+                }
                 let listens = keepsake.endpoints.contains_key(&process.proc);
-                self.machine.processes.restore(process.proc, listens);
+                self.machine.processes.restore(process, listens);
             }
+            self.load_checkpoint(checkpoint).await?;
         }
         let last = self.replay_entries(&tail.entries).await?;
         if !self.notes.recorded.expected.is_empty() {
@@ -93,7 +93,11 @@ impl Replay {
         if self.machine.closing.is_ending() && self.machine.turns.is_empty() {
             return Err(RebuildError::Leaving);
         }
-        self.notes.processes.check_lines()?;
+        let is_incomplete =
+            |living: &SurvivingProcess| self.machine.processes.lines(living.proc) < living.recorded;
+        if self.notes.surviving.iter().any(is_incomplete) {
+            return Err(RebuildError::Incomplete("lines of its agent are missing"));
+        }
         Ok(Replayed { notes: std::mem::take(&mut self.notes), last })
     }
 
@@ -118,6 +122,8 @@ impl Replay {
         self.machine.replies.skip_to(checkpoint.last_reply);
         let timers = checkpoint.timers.iter().map(|timer| (timer.timer, timer.at_ms as f64));
         self.machine.timers.extend(timers);
+        self.machine.processes.requests.extend(&checkpoint.requests);
+        self.machine.processes.streams.extend(&checkpoint.streams);
         Ok(())
     }
 
@@ -136,39 +142,16 @@ impl Replay {
                 }
                 // The files are attached when they are to be read.
                 EntryKind::Attached { .. } => {}
-                note => self.replay_note(note, entry.t)?,
+                note => {
+                    if let EntryKind::Returned(result) = note {
+                        self.notes.result_recorded(result.call);
+                    }
+                    self.machine.apply_entry(entry.t, note);
+                    self.replay_effects(RECORDED, entry.t);
+                }
             }
         }
         Ok(now)
-    }
-
-    /// Applies a note of the host.
-    fn replay_note(&mut self, note: &EntryKind, t: f64) -> Result<(), RebuildError> {
-        match note {
-            EntryKind::Turn { turn, event, lane, .. } => {
-                let lane = lane.parse();
-                let lane = lane.map_err(|_| RebuildError::Incomplete("a lane is invalid"))?;
-                let names = TurnNames { id: turn.clone(), event: *event, lane };
-                self.machine.name_next_turn(names);
-            }
-            EntryKind::Ending { turn, .. } => {
-                if let Some(turn) = self.machine.turns.by_id(turn) {
-                    self.io.body_sources.forget_blobs(turn);
-                    self.replies.remove_turn(turn);
-                }
-            }
-            EntryKind::Returned(result) => {
-                self.notes.result_recorded(result.call);
-                let asked = self.asked_by(result.call);
-                self.machine.apply_entry(t, note);
-                self.replay_answer(asked, AskDecision::Dismissed, t);
-                return Ok(());
-            }
-            _ => {}
-        }
-        self.machine.apply_entry(t, note);
-        self.replay_effects(RECORDED, t);
-        Ok(())
     }
 
     /// Applies the collected inputs, passes them to the guest, compares its actions with the
@@ -194,7 +177,9 @@ impl Replay {
                 && let Some(ruling) = self.notes.recorded.next_ruling(ask.ask)
             {
                 let turn = TurnRef { session: ask.session, turn: ask.turn };
-                self.replay_request(turn, LinkReport::Ruled(ruling));
+                if self.machine.turns.check_running(turn).is_ok() {
+                    self.replies.report(turn.turn, LinkReport::Ruled(ruling));
+                }
             }
             let was_sent = !is_recorded || self.notes.recorded.was_sent(&action);
             self.machine.apply_action(t, action);
@@ -205,29 +190,15 @@ impl Replay {
 
     async fn replay_input(&mut self, input: &Input, t: f64) -> Result<(), RebuildError> {
         self.notes.input_recorded(input);
-        let mut answered = (None, AskDecision::Dismissed);
         match input {
             Input::Command(HostCommand::StartTurn(start)) => {
                 self.replay_turn_start(start, t).await?;
-            }
-            Input::Command(HostCommand::Answer(answer)) => {
-                let open = self.machine.turns.open_ask(answer.ask);
-                answered = (open.map(|open| (open.turn, answer.ask)), answer.decision.clone());
-            }
-            // The audience needs the decision only for questions of the guest.
-            Input::ToolResult(result) => answered.0 = self.asked_by(result.call),
-            Input::Command(HostCommand::Interrupt(turn)) => {
-                self.replay_request(*turn, LinkReport::Stopping);
-            }
-            Input::Command(HostCommand::Steer(steer)) => {
-                let turn = TurnRef { session: steer.session, turn: steer.turn };
-                self.replay_request(turn, LinkReport::Steered);
             }
             Input::Command(HostCommand::Shutdown) => return Err(RebuildError::Leaving),
             _ => {}
         }
         self.machine.apply_input(t, input);
-        self.replay_answer(answered.0, answered.1, t);
+        self.replay_effects(RECORDED, t);
         Ok(())
     }
 
@@ -240,27 +211,6 @@ impl Replay {
             self.replies.add_turn(start.turn, reports);
         }
         Ok(())
-    }
-
-    /// Reports a recorded request of a driver to a turn that the guest has not ended.
-    fn replay_request(&self, turn: TurnRef, report: LinkReport) {
-        if self.machine.turns.check_running(turn).is_ok() {
-            self.replies.report(turn.turn, report);
-        }
-    }
-
-    /// Returns the open question of a call, with its turn.
-    fn asked_by(&self, call: CallKey) -> Option<(TurnKey, AskKey)> {
-        let open = self.machine.calls.get(call)?;
-        Some((open.turn.turn, open.ask()?))
-    }
-
-    /// Handles the effects of an entry that answered a question, and reports the answer.
-    fn replay_answer(&mut self, asked: Option<(TurnKey, AskKey)>, decision: AskDecision, t: f64) {
-        self.replay_effects(RECORDED, t);
-        if let Some((turn, ask)) = asked {
-            self.replay_report(turn, LinkReport::Answered(ask, decision), t);
-        }
     }
 
     /// Reads the files of a turn whose contents are not recorded, although the guest ended the turn.
@@ -296,8 +246,10 @@ impl Replay {
     fn replay_effect(&mut self, effect: LinkEffect, performed: Performed, t: f64) {
         match effect {
             // Drivers get all reports, because they replay them too.
-            LinkEffect::Report(turn, report) => self.replay_report(turn, report, t),
-            LinkEffect::Done(done) => self.report_done(done),
+            LinkEffect::Report(turn, report) | LinkEffect::Repeat(turn, report) => {
+                self.replay_report(turn, report, t);
+            }
+            LinkEffect::Perform(Action::Spawn(_)) => self.notes.add_pending(effect),
             LinkEffect::Perform(action) => self.replay_action(action, performed),
             LinkEffect::ReadFile { call, .. } => {
                 let turn = self.machine.calls.get(call).map_or(0, |open| open.turn.turn);
@@ -310,7 +262,8 @@ impl Replay {
                 }
             }
             LinkEffect::Input(_) | LinkEffect::Return { .. } => self.notes.add_pending(effect),
-            LinkEffect::Note(_)
+            LinkEffect::ShowMissingTools(_)
+            | LinkEffect::Note(_)
             | LinkEffect::Steered(..)
             | LinkEffect::Answered(..)
             | LinkEffect::Unsolicited { .. }
@@ -323,43 +276,29 @@ impl Replay {
         }
     }
 
-    /// Reports the end of a turn.
-    fn report_done(&self, done: TurnDone) {
-        let (name, version) = (&self.deps.backend.descriptor().name, self.deps.agent_version());
-        let baseline = self.deps.host.agents.baselines().get(name, version.as_deref());
-        let examined = self.machine.ledger.examine(done.turn, Some(&done), baseline.as_ref());
-        self.replies.report(done.turn, LinkReport::Examined(examined));
-        self.replies.report(done.turn, LinkReport::Done(done));
-    }
-
     fn replay_action(&mut self, action: Action, performed: Performed) {
-        let processes = &mut self.notes.processes;
-        match action {
-            Action::Spawn(spawn) => processes.pending_spawns.push(spawn),
-            Action::Write(_) | Action::CloseStdin(_) | Action::Stop(_) if !performed.was_sent => {}
-            Action::Write(write) if performed.is_recorded => {
-                // The body of one that was sent may not be available any more.
-                if processes.is_pending(write.proc)
-                    && let Ok(bytes) = self.io.body_sources.body(&write.body)
-                {
-                    processes.pending_commands.push((write.proc, ProcessCommand::Write(bytes)));
-                }
+        if let Action::PutFile(file) = &action {
+            if !self.io.files.restore(&file.name) {
+                let _ = self.io.files.put(file, &mut self.io.body_sources);
             }
-            Action::Write(write) => match self.io.body_sources.body(&write.body) {
-                Ok(bytes) => processes.command(write.proc, ProcessCommand::Write(bytes)),
-                Err(error) => {
-                    self.notes.unrecorded.push(EntryKind::Host(dropped_note("write", &error)))
-                }
-            },
-            Action::CloseStdin(proc) => processes.command(proc, ProcessCommand::CloseStdin),
-            Action::Stop(wanted) => processes.command(wanted.proc, stop(&wanted)),
-            Action::PutFile(file) if !self.io.files.restore(&file.name) => {
-                let _ = self.io.files.put(&file, &mut self.io.body_sources);
+            return;
+        }
+        let Some(proc) = command_target(&action) else { return };
+        if !performed.was_sent {
+            return self.machine.processes.command_dropped(&action);
+        }
+        let is_pending = self.notes.lacks_commands(proc, self.machine.processes.commands(proc));
+        if performed.is_recorded && !is_pending {
+            // The text of one that was sent may not be available any more.
+            return;
+        }
+        match self.io.command(&action) {
+            Ok(command) => self.notes.pending_commands.extend(command.filter(|_| is_pending)),
+            Err(_) if performed.is_recorded => {}
+            Err(error) => {
+                self.machine.processes.command_dropped(&action);
+                self.notes.unrecorded.push(EntryKind::Host(dropped_note("write", &error)));
             }
-            Action::Http(request) => drop(self.notes.requests.insert(request.request)),
-            Action::OpenStream(open) => drop(self.notes.streams.insert(open.stream)),
-            // The file exists, or the end of the stream is a recorded input.
-            _ => {}
         }
     }
 

@@ -1,16 +1,14 @@
 //! The state that is collected while a link is rebuilt.
 
-use std::collections::BTreeSet;
-
-use super::processes::RebuiltProcesses;
 use super::recorded::RecordedActions;
 use super::turns::RebuiltTurns;
 use crate::link::FormerLink;
 use crate::link::machine::LinkEffect;
 use crate::tools::CallKey;
-use aetheel_model::agent::{HttpFailed, HttpResponse, Input};
+use crate::{ProcessCommand, SurvivingProcess};
+use aetheel_model::agent::{Action, Input, ProcKey, SpawnFailed, Spawned};
+use aetheel_recording::EntryKind;
 use aetheel_recording::comparison::RebuildError;
-use aetheel_recording::{Checkpoint, EntryKind};
 
 #[derive(Default)]
 pub(super) struct RebuildState {
@@ -20,11 +18,10 @@ pub(super) struct RebuildState {
     /// The number of inputs that the guest got.
     pub(super) replayed: u64,
     pub(super) turns: RebuiltTurns,
-    pub(super) processes: RebuiltProcesses,
-    /// The open HTTP requests.
-    pub(super) requests: BTreeSet<u32>,
-    /// The open streams.
-    pub(super) streams: BTreeSet<u32>,
+    /// The processes that outlived the gateway.
+    pub(super) surviving: Vec<SurvivingProcess>,
+    /// Commands that a process did not receive.
+    pub(super) pending_commands: Vec<(ProcKey, ProcessCommand)>,
     /// Other effects that the recording does not show as performed.
     pending: Vec<LinkEffect>,
 }
@@ -35,21 +32,20 @@ impl RebuildState {
         Ok(Self {
             recorded: RecordedActions::of(entries)?,
             turns: RebuiltTurns::of(entries),
-            processes: RebuiltProcesses::of(former.survivor),
+            surviving: former.survivor.processes.clone(),
             ..Self::default()
         })
     }
 
-    /// Adds the processes, requests and streams of a checkpoint.
-    ///
-    /// # Errors
-    /// [`RebuildError::Incomplete`] if a process did not receive all commands from before the
-    /// checkpoint.
-    pub(super) fn start_from(&mut self, checkpoint: &Checkpoint) -> Result<(), RebuildError> {
-        self.processes.start_from(checkpoint)?;
-        self.requests.extend(&checkpoint.requests);
-        self.streams.extend(&checkpoint.streams);
-        Ok(())
+    /// Returns whether a surviving process received fewer commands than these.
+    pub(super) fn lacks_commands(&self, proc: ProcKey, commands: u64) -> bool {
+        self.surviving.iter().any(|living| living.proc == proc && living.commands < commands)
+    }
+
+    /// Removes the request to start a process. Returns false if the process is not about to start.
+    pub(super) fn take_spawn(&mut self, proc: ProcKey) -> bool {
+        let is_start = |effect: &LinkEffect| matches!(effect, LinkEffect::Perform(Action::Spawn(spawn)) if spawn.proc == proc);
+        !self.take_pending(is_start).is_empty()
     }
 
     /// Keeps an effect that is performed unless the recording shows that it was.
@@ -65,9 +61,9 @@ impl RebuildState {
     /// Removes the effects that an input shows as performed.
     pub(super) fn input_recorded(&mut self, input: &Input) {
         match input {
-            Input::HttpResponse(HttpResponse { request, .. })
-            | Input::HttpFailed(HttpFailed { request, .. }) => drop(self.requests.remove(request)),
-            Input::StreamClosed(closed) => drop(self.streams.remove(&closed.stream)),
+            Input::Spawned(Spawned { proc, .. }) | Input::SpawnFailed(SpawnFailed { proc, .. }) => {
+                self.take_spawn(*proc);
+            }
             Input::ToolResult(result) => self.result_recorded(result.call),
             _ => {}
         }
@@ -76,7 +72,6 @@ impl RebuildState {
             _ => false,
         };
         self.pending.retain(|effect| !is_performed(effect));
-        self.processes.input_recorded(input);
     }
 
     /// Removes the effects that the result of a call shows as performed.
@@ -111,20 +106,15 @@ mod tests {
             keep(&mut notes, LinkEffect::Input(dismissed(number)));
             let result = result(number);
             keep(&mut notes, LinkEffect::Return { result, is_refusal: false });
-            notes.requests.insert(number);
-            notes.streams.insert(number);
         }
         notes.input_recorded(&dismissed(1));
         // The recorded result may have another text, for example after an update.
         let recorded = ToolResult { text: "other".to_owned(), ..result(2) };
         notes.input_recorded(&Input::ToolResult(recorded));
-        let failed = HttpFailed { request: 1, message: String::new(), timed_out: false };
-        notes.input_recorded(&Input::HttpFailed(failed));
         let left = notes.take_pending(|_| true);
         let [LinkEffect::Return { result, .. }, LinkEffect::Input(input)] = &left[..] else {
             panic!("{left:?}")
         };
         assert_eq!((result.call, input), (1, &dismissed(2)));
-        assert_eq!((notes.requests.len(), notes.streams.len()), (1, 2));
     }
 }

@@ -1,6 +1,5 @@
 //! Continues a link after the replay: with its processes, its requests and its turns.
 
-use super::processes::RebuiltProcesses;
 use super::state::RebuildState;
 use super::{RESTARTED, Rebuilt, Replayed};
 use crate::SurvivingProcess;
@@ -24,7 +23,6 @@ impl LinkTask {
         let checkpoint = former.tail.checkpoint.as_ref();
         self.checkpoints
             .resume(checkpoint.map_or(0, |checkpoint| checkpoint.inputs), notes.replayed);
-        self.agent_version = self.deps.agent_version();
         self.recording.host(EntryKind::Host(format!("{RESTARTED}: the link goes on from here")));
         for entry in std::mem::take(&mut notes.unrecorded) {
             match entry {
@@ -32,7 +30,7 @@ impl LinkTask {
                 note => self.recording.host(note),
             }
         }
-        self.adopt_processes(std::mem::take(&mut notes.processes), &former.keepsake).await?;
+        self.adopt_processes(&mut notes, &former.keepsake).await?;
         // The recording does not show whether the agent has its tools.
         self.io.body_sources.forget_addressed();
         for effect in notes.take_pending(|_| true) {
@@ -50,57 +48,54 @@ impl LinkTask {
         })
     }
 
-    /// Takes over the running processes, starts those that were about to start, and sends the
-    /// commands that they did not receive.
+    /// Takes over the running processes, and sends the commands that they did not receive.
     async fn adopt_processes(
         &mut self,
-        mut processes: RebuiltProcesses,
+        notes: &mut RebuildState,
         keepsake: &Keepsake,
     ) -> Result<(), RebuildError> {
-        for SurvivingProcess { proc, .. } in std::mem::take(&mut processes.surviving) {
-            let lines = processes.lines(proc);
-            let is_starting = processes.take_spawn(proc);
+        for SurvivingProcess { proc, .. } in std::mem::take(&mut notes.surviving) {
+            let lines = self.machine.processes.lines(proc);
             let process = self.deps.launcher.adopt(&self.deps.id, proc, lines).await;
             let process = process.map_err(|error| RebuildError::Process(error.into()))?;
-            if !is_starting && !processes.running.remove(&proc) {
+            let is_starting = notes.take_spawn(proc);
+            if !is_starting && !self.machine.processes.runs(proc) {
                 // Its end is recorded, so it is kept only as long as the open turns need it.
-                self.io.processes.add_ended(proc, process, lines);
+                self.io.processes.add_ended(proc, process);
                 continue;
             }
             let endpoint = keepsake.endpoints.get(&proc).cloned();
-            self.io.processes.take_over(proc, process, endpoint, lines);
+            self.io.processes.add(proc, process, endpoint);
             if is_starting {
                 let agent_version = self.deps.agent_version();
                 self.input(Input::Spawned(Spawned { proc, agent_version }));
             }
         }
-        for (proc, command) in processes.pending_commands {
-            self.io.processes.command(proc, command);
+        for (proc, command) in std::mem::take(&mut notes.pending_commands) {
+            // A process that is lost gets none.
+            let _ = self.io.processes.command(proc, command);
         }
         // Their exit is unknown, because they were lost together with the process that held them.
-        for proc in processes.running {
-            self.process_exited(proc, Exit::Unknown, String::new());
+        for proc in self.machine.processes.started_processes() {
+            if !self.io.processes.is_running(proc) {
+                self.process_exited(proc, Exit::Unknown, String::new());
+            }
         }
-        for spawn in processes.pending_spawns {
-            self.write_ahead().await;
-            self.spawn(spawn).await;
-        }
-        self.io.processes.set_command_counts(processes.commands);
         Ok(())
     }
 
     /// Fails the open requests and streams, and continues the times of the turns and of the link.
     async fn resume_turns(&mut self, notes: &mut RebuildState, last: f64) {
-        for request in &notes.requests {
+        for request in self.machine.processes.requests.clone() {
             self.input(Input::HttpFailed(HttpFailed {
-                request: *request,
+                request,
                 message: RESTARTED.to_owned(),
                 timed_out: false,
             }));
         }
-        for stream in &notes.streams {
+        for stream in self.machine.processes.streams.clone() {
             let message = Some(RESTARTED.to_owned());
-            self.input(Input::StreamClosed(StreamClosed { stream: *stream, message }));
+            self.input(Input::StreamClosed(StreamClosed { stream, message }));
         }
         let now = self.recording.now();
         notes.turns.catch_up(&self.replies, last, now);
@@ -109,7 +104,7 @@ impl LinkTask {
         if !notes.turns.is_working() {
             // While the agent is idle or waits for people nothing new is recorded, so confirm again
             // that the gateway is alive.
-            self.io.processes.repeat_acks();
+            self.io.processes.repeat_acks(&self.machine.processes);
         }
         self.machine.replies.forget_queries();
         self.machine.resume(now);
