@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::LinkReport;
 use super::action_error::ActionError;
+use super::machine::{LinkEffect, LinkEffects, UnsolicitedTurns};
 use super::sessions::{LinkSession, LinkSessions};
-use aetheel_model::agent::{Ask, AskKey, AskKind, SessionKey, TurnKey, TurnRef};
+use aetheel_model::agent::{Ask, AskDecision, AskKey, AskKind, SessionKey, TurnKey, TurnRef};
 use aetheel_model::event::Lane;
 
 /// The names of a turn in the recording.
@@ -37,7 +39,11 @@ pub(super) struct OpenAsk {
 pub(super) struct LinkTurns {
     open: BTreeMap<TurnKey, OpenTurn>,
     pub(super) sessions: LinkSessions,
-    asks: BTreeMap<AskKey, OpenAsk>,
+    /// The open questions.
+    pub(super) asks: BTreeMap<AskKey, OpenAsk>,
+    pub(super) unsolicited: UnsolicitedTurns,
+    /// The effects of all entries of the recording, most of which are reports to these turns.
+    pub(super) effects: LinkEffects,
     /// The names of the turn that begins next.
     pub(super) next: Option<TurnNames>,
 }
@@ -48,8 +54,9 @@ impl LinkTurns {
         self.open.insert(open.turn.turn, open);
     }
 
-    /// Ends a turn and its open questions.
-    pub(super) fn end(&mut self, turn: TurnKey) -> Option<OpenTurn> {
+    /// Ends the turn with a correlation id, and its open questions.
+    pub(super) fn end(&mut self, id: &str) -> Option<OpenTurn> {
+        let turn = self.open.values().find(|open| open.id == id)?.turn.turn;
         let open = self.open.remove(&turn)?;
         self.asks.retain(|_, ask| ask.turn != turn);
         Some(open)
@@ -58,11 +65,6 @@ impl LinkTurns {
     /// Removes a turn before its end. Returns false if it is not open.
     pub(super) fn give_up(&mut self, turn: TurnKey) -> bool {
         self.open.remove(&turn).is_some()
-    }
-
-    /// Returns the keys of the open turns.
-    pub(super) fn keys(&self) -> Vec<TurnKey> {
-        self.open.keys().copied().collect()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -80,10 +82,6 @@ impl LinkTurns {
     /// Returns whether the turn is open and the guest has not ended it.
     pub(super) fn is_running(&self, turn: TurnRef) -> bool {
         self.open.get(&turn.turn).is_some_and(|open| !open.done)
-    }
-
-    pub(super) fn any_running(&self) -> bool {
-        self.open.values().any(|open| !open.done)
     }
 
     /// Returns the number of turns, including the one that is about to begin.
@@ -162,26 +160,42 @@ impl LinkTurns {
         is_free
     }
 
-    pub(super) fn open_ask(&self, ask: AskKey) -> Option<&OpenAsk> {
-        self.asks.get(&ask)
+    /// Reports to all open turns.
+    pub(super) fn report_all(&mut self, report: impl Fn() -> LinkReport) {
+        self.open.keys().for_each(|turn| self.effects.report(*turn, report()));
     }
 
-    /// Closes a question. Returns `None` if it is not open.
-    pub(super) fn close_ask(&mut self, ask: AskKey) -> Option<OpenAsk> {
-        self.asks.remove(&ask)
+    /// Reports to a turn, or applies the report to a turn that the agent began by itself. `what` is
+    /// the kind of the action that has no effect if the turn is not running.
+    pub(super) fn report(&mut self, turn: TurnRef, what: &'static str, report: LinkReport) {
+        if self.unsolicited.contains(turn) {
+            self.report_to_unsolicited(turn, report);
+        } else if let Err(error) = self.check_running(turn) {
+            self.effects.dropped(what, error);
+        } else {
+            self.effects.report(turn.turn, report);
+        }
     }
 
-    /// Returns the key of the open turn with a correlation id.
-    pub(super) fn by_id(&self, id: &str) -> Option<TurnKey> {
-        self.open.values().find(|open| open.id == id).map(|open| open.turn.turn)
+    /// Repeats the request of a driver to the next one, unless the guest has ended the turn.
+    pub(super) fn repeat(&mut self, turn: TurnRef, report: LinkReport) {
+        if self.check_running(turn).is_ok() {
+            self.effects.push(LinkEffect::Repeat(turn.turn, report));
+        }
     }
 
-    /// Returns the keys of the open questions.
-    pub(super) fn asks(&self) -> Vec<AskKey> {
-        self.asks.keys().copied().collect()
+    /// Closes a question whose answer is recorded.
+    pub(super) fn answered(&mut self, ask: AskKey, decision: AskDecision) {
+        if let Some(open) = self.asks.remove(&ask) {
+            let report = LinkReport::Answered(ask, decision);
+            self.effects.push(LinkEffect::Repeat(open.turn, report));
+        }
     }
 
-    pub(super) fn has_asks(&self) -> bool {
-        !self.asks.is_empty()
+    /// Closes a question that the agent does not need any more, and reports that to its turn.
+    pub(super) fn withdraw(&mut self, ask: AskKey) {
+        if let Some(open) = self.asks.remove(&ask) {
+            self.effects.report(open.turn, LinkReport::Withdrawn(ask));
+        }
     }
 }

@@ -11,11 +11,6 @@ use aetheel_model::agent::{
 use aetheel_model::plain::with_causes;
 
 impl LinkMachine {
-    /// Notes all actions that the guest returned for its last inputs, before each is applied.
-    pub(in crate::link) fn note_actions(&mut self, actions: &[Action]) {
-        self.ledger.actions(actions);
-    }
-
     /// Applies an action of the guest.
     pub(in crate::link) fn apply_action(&mut self, now: f64, action: Action) {
         match action {
@@ -28,7 +23,7 @@ impl LinkMachine {
             | Action::OpenStream(_)
             | Action::CloseStream(_) => {
                 self.processes.acted(&action);
-                self.effect(LinkEffect::Perform(action));
+                self.turns.effects.push(LinkEffect::Perform(action));
             }
             Action::SetTimer(timer) => {
                 self.timers.insert(timer.timer, now + f64::from(timer.after_ms));
@@ -39,22 +34,24 @@ impl LinkMachine {
             Action::Ask(ask) => self.ask(ask),
             Action::AskWithdrawn(ask) => {
                 if self.calls.asking(ask).is_none() {
-                    self.withdraw(ask);
+                    self.turns.withdraw(ask);
                 }
             }
-            Action::ToolRequest(request) => self.open_call(&request),
+            Action::ToolRequest(request) => {
+                self.calls.begin(&request, &mut self.turns);
+            }
             Action::TurnDone(done) => self.turn_done(now, done),
             Action::Steered(steered) => {
-                self.effect(LinkEffect::Steered(steered.message, steered.outcome));
+                self.turns.effects.push(LinkEffect::Steered(steered.message, steered.outcome));
             }
             Action::QueryAnswer(answer) => {
                 let native = self.replies.end_query(answer.query);
                 let reply = QueryReply { result: answer.answer, native };
-                self.effect(LinkEffect::Answered(answer.query, reply));
+                self.turns.effects.push(LinkEffect::Answered(answer.query, reply));
             }
-            Action::TurnBegun(turn) => self.begin_unsolicited(now, turn),
+            Action::TurnBegun(turn) => self.turns.begin_unsolicited(now, turn),
             Action::Diagnostic(line) => {
-                self.effect(LinkEffect::Diagnostic(line.level, line.text));
+                self.turns.effects.push(LinkEffect::Diagnostic(line.level, line.text));
             }
         }
     }
@@ -65,22 +62,22 @@ impl LinkMachine {
                 self.processes.failed(spawn.proc);
                 ActionError::LinkEnding
             }
-            Ok(()) => return self.effect(LinkEffect::Perform(Action::Spawn(spawn))),
+            Ok(()) => return self.turns.effects.push(LinkEffect::Perform(Action::Spawn(spawn))),
             Err(refusal) => refusal,
         };
         let (proc, message) = (spawn.proc, with_causes(&refusal));
         let failed = SpawnFailed { proc, message, not_found: false };
-        self.effect(LinkEffect::Input(Input::SpawnFailed(failed)));
+        self.turns.effects.push(LinkEffect::Input(Input::SpawnFailed(failed)));
     }
 
     fn session_ready(&mut self, ready: SessionReady) {
         self.turns.sessions.set_native(ready.session, &ready.native_id);
         match self.turns.of_session(ready.session).map(|open| open.turn.turn) {
-            Some(turn) => self.effect(LinkEffect::Report(turn, LinkReport::Session(ready))),
+            Some(turn) => self.turns.effects.report(turn, LinkReport::Session(ready)),
             // Some agents continue under another id after a session was compacted.
             None => {
                 if !self.replies.session_ready(ready) {
-                    self.dropped("session-ready", ActionError::NoOpenTurn);
+                    self.turns.effects.dropped("session-ready", ActionError::NoOpenTurn);
                 }
             }
         }
@@ -88,27 +85,27 @@ impl LinkMachine {
 
     fn event(&mut self, event: AgentEvent) {
         if let Some(unknown) = event.kind.unrecognised() {
-            self.effect(LinkEffect::Unknown(unknown.clone()));
+            self.turns.effects.push(LinkEffect::Unknown(unknown.clone()));
         } else if let AgentEventKind::Artifact(_) = event.kind {
             self.calls.file_reported(event.turn);
         }
         let turn = TurnRef { session: event.session, turn: event.turn };
-        self.report(turn, "event", LinkReport::Event(event.kind));
+        self.turns.report(turn, "event", LinkReport::Event(event.kind));
     }
 
     fn ask(&mut self, ask: Ask) {
         let turn = TurnRef { session: ask.session, turn: ask.turn };
         if ask.ask < HOST_ASK && self.turns.ask(&ask) {
-            return self.report(turn, "ask", LinkReport::Ask(ask));
+            return self.turns.report(turn, "ask", LinkReport::Ask(ask));
         }
         // The question cannot be asked, and the agent must not wait for it.
         let reason = match self.turns.contains(turn) {
             true => ActionError::AskKey(ask.ask),
             false => ActionError::TurnNotOpen(turn),
         };
-        self.dropped("ask", reason);
+        self.turns.effects.dropped("ask", reason);
         let answer = AskAnswer { ask: ask.ask, decision: AskDecision::Dismissed };
-        self.effect(LinkEffect::Input(Input::Command(HostCommand::Answer(answer))));
+        self.turns.effects.push(LinkEffect::Input(Input::Command(HostCommand::Answer(answer))));
     }
 
     fn turn_done(&mut self, now: f64, done: TurnDone) {
@@ -116,16 +113,16 @@ impl LinkMachine {
         if self.turns.check_running(turn).is_ok() {
             self.examine(turn.turn, Some(&done));
             if done.outcome == TurnOutcome::Completed {
-                self.effect(LinkEffect::ShowMissingTools(turn));
+                self.turns.effects.push(LinkEffect::ShowMissingTools(turn));
             }
-            self.effect(LinkEffect::Report(turn.turn, LinkReport::Done(done)));
+            self.turns.effects.report(turn.turn, LinkReport::Done(done));
         } else {
             // A turn that the agent began by itself, or an error.
-            self.report(turn, "turn-done", LinkReport::Done(done));
+            self.turns.report(turn, "turn-done", LinkReport::Done(done));
         }
         self.turns.set_done(turn);
-        self.end_calls(turn.turn);
-        if self.settings.is_one_shot && !self.turns.any_running() {
+        self.calls.end(turn.turn, &mut self.turns);
+        if self.settings.is_one_shot && self.turns.running().is_empty() {
             self.closing.await_exit(now);
         }
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{LinkEffect, LinkMachine};
 use crate::link::LinkReport;
+use crate::link::turns::LinkTurns;
 use aetheel_model::agent::{HostCommand, Input, TurnRef};
 
 /// Time for a one-shot agent to exit by itself after its turn ended.
@@ -89,6 +90,28 @@ impl ClosingState {
         }
     }
 
+    /// Decides after the end of a turn whether the link ends too. Without turns, it ends after the
+    /// time `idle`.
+    fn turn_ended(&mut self, now: f64, turns: &mut LinkTurns, idle: Duration) {
+        if !turns.is_empty() || !self.agent_stays() {
+            return;
+        }
+        if self.retired {
+            // A long-lived agent is asked to exit.
+            self.idle_until = None;
+            self.leave(now);
+            turns.effects.note("the link is not needed any more");
+            turns.effects.push(LinkEffect::Input(Input::Command(HostCommand::Shutdown)));
+        } else {
+            self.idle_until = Some(after(now, idle));
+        }
+    }
+
+    /// Returns when something is due.
+    fn deadlines(&self) -> impl Iterator<Item = f64> {
+        [self.step_due(), self.other_turns_until, self.idle_until].into_iter().flatten()
+    }
+
     fn step_due(&self) -> Option<f64> {
         match self.step {
             ExitPhase::Stays => None,
@@ -100,9 +123,8 @@ impl ClosingState {
 impl LinkMachine {
     /// Removes a turn that its driver has finished.
     pub(super) fn end_turn(&mut self, now: f64, id: &str) {
-        let Some(key) = self.turns.by_id(id) else { return };
-        let Some(open) = self.turns.end(key) else { return };
-        self.end_calls(key);
+        let Some(open) = self.turns.end(id) else { return };
+        self.calls.end(open.turn.turn, &mut self.turns);
         if open.done {
             self.turn_ended(now);
         } else {
@@ -115,15 +137,8 @@ impl LinkMachine {
         }
     }
 
-    /// Decides after the end of a turn whether the link ends too.
     fn turn_ended(&mut self, now: f64) {
-        if self.turns.is_empty() && self.closing.agent_stays() {
-            if self.closing.retired {
-                self.shut_down(now);
-            } else {
-                self.closing.idle_until = Some(after(now, self.settings.idle));
-            }
-        }
+        self.closing.turn_ended(now, &mut self.turns, self.settings.idle);
     }
 
     /// Begins the times again after a restart of the gateway, during which nothing was due.
@@ -140,24 +155,15 @@ impl LinkMachine {
         self.turn_ended(now);
     }
 
-    /// Asks a long-lived agent to exit.
-    fn shut_down(&mut self, now: f64) {
-        self.closing.idle_until = None;
-        self.closing.leave(now);
-        self.effect(LinkEffect::Note("the link is not needed any more".to_owned()));
-        self.effect(LinkEffect::Input(Input::Command(HostCommand::Shutdown)));
-    }
-
     /// Ends a turn by force. If other turns use the same agent, they get some time to finish.
     pub(in crate::link) fn give_up(&mut self, now: f64, turn: TurnRef) {
         if self.turns.len() > 1 && self.turns.give_up(turn.turn) {
             // Other turns use the same agent, so they get time to finish.
-            self.effect(LinkEffect::Note(
-                "giving up on a turn; the link serves others, takes no more, and ends with them"
-                    .to_owned(),
-            ));
-            self.effect(LinkEffect::Report(turn.turn, LinkReport::Over(None)));
-            self.end_calls(turn.turn);
+            self.turns.effects.note(
+                "giving up on a turn; the link serves others, takes no more, and ends with them",
+            );
+            self.turns.effects.report(turn.turn, LinkReport::Over(None));
+            self.calls.end(turn.turn, &mut self.turns);
             self.closing.other_turns_until = Some(after(now, OTHER_TURNS_GRACE));
             self.retire(now);
         } else {
@@ -175,16 +181,16 @@ impl LinkMachine {
         }
         let grace = self.settings.stop_grace;
         self.closing.step = ExitPhase::Terminated(after(now, grace + CUSTODY_TIMEOUT));
-        self.effect(LinkEffect::Terminate(grace));
+        self.turns.effects.push(LinkEffect::Terminate(grace));
     }
 
     /// Ends the work of a guest that failed: closes the questions, because nothing can pass on an
     /// answer, and drops the timers.
     pub(in crate::link) fn drain(&mut self) {
         self.timers.clear();
-        self.report_all(|| LinkReport::GuestFailed);
-        for ask in self.turns.asks() {
-            self.withdraw(ask);
+        self.turns.report_all(|| LinkReport::GuestFailed);
+        for ask in self.turns.asks.keys().copied().collect::<Vec<_>>() {
+            self.turns.withdraw(ask);
         }
     }
 
@@ -192,7 +198,7 @@ impl LinkMachine {
     /// turn, exits by itself, and is not being stopped.
     pub(in crate::link) fn can_drain(&self) -> bool {
         self.settings.is_one_shot
-            && self.turns.any_running()
+            && !self.turns.running().is_empty()
             && !self.processes.any_listens()
             && !self.closing.interrupted
             && !self.closing.is_ending()
@@ -201,7 +207,7 @@ impl LinkMachine {
     /// Kills all processes. Their ends are not recorded.
     pub(in crate::link) fn kill(&mut self) {
         self.processes.clear();
-        self.effect(LinkEffect::Kill);
+        self.turns.effects.push(LinkEffect::Kill);
     }
 
     /// Handles everything that is due: the guest's timers and the steps of ending.
@@ -211,7 +217,7 @@ impl LinkMachine {
             self.timers.iter().filter(|(_, at)| **at <= now).map(|(timer, _)| *timer).collect();
         for timer in timers {
             self.timers.remove(&timer);
-            self.effect(LinkEffect::Input(Input::Timer(timer)));
+            self.turns.effects.push(LinkEffect::Input(Input::Timer(timer)));
         }
         if is_due(self.closing.step_due()) {
             self.terminate(now);
@@ -225,9 +231,7 @@ impl LinkMachine {
 
     /// Returns when [`LinkMachine::on_deadline`] must be called next.
     pub(in crate::link) fn deadline(&self) -> Option<f64> {
-        let ClosingState { other_turns_until, idle_until, .. } = &self.closing;
-        let closing = [self.closing.step_due(), *other_turns_until, *idle_until];
-        let times = self.timers.values().copied().chain(closing.into_iter().flatten());
+        let times = self.timers.values().copied().chain(self.closing.deadlines());
         times.min_by(f64::total_cmp)
     }
 }

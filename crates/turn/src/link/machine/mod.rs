@@ -9,92 +9,38 @@
 //! A recording does not contain deadlines and the requests to retire the link or to give a turn up.
 //! They change the state too, and a link that is rebuilt starts without them.
 //!
-//! `actions` applies the actions of the guest, `calls` the calls of host tools and `closing` the end
-//! of turns and of the link. Times are in milliseconds since the link was opened.
+//! `actions` applies the actions of the guest, and `closing` ends turns and the link. Times are in milliseconds since the link was opened.
 
 mod actions;
-mod calls;
 mod closing;
+mod effects;
 mod processes;
 mod unsolicited;
 
-use std::collections::{BTreeMap, VecDeque};
-use std::path::PathBuf;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-pub(super) use self::calls::artifact_size;
 use self::closing::ClosingState;
+pub(super) use self::effects::{LinkEffect, LinkEffects};
 pub(super) use self::processes::{ProcessTable, command_target};
-use self::unsolicited::UnsolicitedTurns;
-use super::action_error::ActionError;
+pub(super) use self::unsolicited::UnsolicitedTurns;
+use super::LinkReport;
 use super::calls::ToolCalls;
 use super::replies::ReplyKeys;
-use super::served::ServedCalls;
 use super::sessions::LinkSession;
 use super::turns::{LinkTurns, OpenTurn, TurnNames};
-use super::{LinkReport, QueryReply};
-use crate::tools::{CallKey, PostFile};
+use crate::tools::{CallKey, ToolError};
 use aetheel_model::agent::descriptor::{LinkSharing, StderrNoise};
 use aetheel_model::agent::{
-    Action, AgentFailure, Descriptor, DiagnosticLevel, Exit, FailureKind, HostCommand, Input,
-    StartTurn, SteerOutcome, TimedInput, ToolResult, TurnDone, TurnKey, TurnRef, Unrecognised,
-    Usage,
+    AgentFailure, AskDecision, AskKey, Descriptor, Exit, FailureKind, HostCommand, Input,
+    StartTurn, TurnDone, TurnKey, TurnRef,
 };
 use aetheel_model::baseline::Baselines;
-use aetheel_model::event::Lane;
 use aetheel_recording::conservation::OutputLedger;
 use aetheel_recording::{EntryKind, reason};
 
 /// The signals by which somebody asks a process to end: HUP, INT and TERM.
 const ENDING_SIGNALS: [u32; 3] = [1, 2, 15];
-
-/// A consequence of an entry of the recording.
-#[derive(Debug)]
-pub(super) enum LinkEffect {
-    /// Report to the driver of a turn.
-    Report(TurnKey, LinkReport),
-    /// Pass an input to the guest.
-    Input(Input),
-    /// Add a note to the recording.
-    Note(String),
-    /// Perform an action on processes, files or the network.
-    Perform(Action),
-    /// Read the file of a call from the working directory of its session.
-    ReadFile {
-        call: CallKey,
-        file: PostFile,
-        cwd: PathBuf,
-    },
-    /// Return the result of a call.
-    Return {
-        result: ToolResult,
-        is_refusal: bool,
-    },
-    /// Report something to the driver of a continued turn that a driver before it caused.
-    Repeat(TurnKey, LinkReport),
-    /// Show people once if the agent of a session lacks the tools of its turn.
-    ShowMissingTools(TurnRef),
-    /// Send the outcome of a message to a running turn to its author.
-    Steered(u32, SteerOutcome),
-    /// Send the answer to a query.
-    Answered(u32, QueryReply),
-    /// Deliver the answer of a turn that the agent began by itself.
-    Unsolicited {
-        lane: Lane,
-        text: String,
-        usage: Option<Usage>,
-    },
-    /// Log that the agent begins more than this number of turns by itself.
-    TooManyUnsolicited(u32),
-    /// Note an action that has no effect.
-    Dropped(&'static str, ActionError),
-    Diagnostic(DiagnosticLevel, String),
-    Unknown(Unrecognised),
-    /// Ask all processes to end, and kill them after this time.
-    Terminate(Duration),
-    /// Kill all processes.
-    Kill,
-}
 
 /// The settings of a link that its machine needs.
 pub(super) struct MachineSettings {
@@ -128,28 +74,44 @@ impl MachineSettings {
 
 /// The output of the agent since the last turn began.
 #[derive(Default)]
-struct AgentOutput {
+pub(super) struct AgentOutput {
     bytes: u64,
     /// Whether the agent has written anything since the link last had no turn.
-    any: bool,
+    pub(super) any: bool,
+}
+
+impl AgentOutput {
+    /// Counts output, and reports it to the turns. `limit` is the maximum for a turn, in bytes.
+    fn count(&mut self, bytes: u64, limit: u64, turns: &mut LinkTurns) {
+        let was_within = self.bytes <= limit;
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.any |= bytes > 0;
+        if was_within && self.bytes > limit {
+            turns.report_all(|| LinkReport::OutputLimit);
+        }
+        // One report about several lines in a row is enough.
+        let is_repeated =
+            matches!(turns.effects.last(), Some(LinkEffect::Report(_, LinkReport::Active)));
+        // If several turns are open, only a turn's own events show that it makes progress.
+        if bytes > 0 && turns.len() == 1 && !is_repeated {
+            turns.report_all(|| LinkReport::Active);
+        }
+    }
 }
 
 pub(super) struct LinkMachine {
     pub(super) settings: MachineSettings,
     pub(super) turns: LinkTurns,
     pub(super) calls: ToolCalls,
-    pub(super) served: ServedCalls,
     pub(super) replies: ReplyKeys,
     pub(super) processes: ProcessTable,
     pub(super) closing: ClosingState,
     /// When each timer of the guest expires.
     pub(super) timers: BTreeMap<u32, f64>,
-    ledger: OutputLedger,
+    pub(super) ledger: OutputLedger,
     /// The agent's version when the last turn began.
     pub(super) agent_version: Option<String>,
-    unsolicited: UnsolicitedTurns,
-    output: AgentOutput,
-    effects: VecDeque<LinkEffect>,
+    pub(super) output: AgentOutput,
 }
 
 impl LinkMachine {
@@ -158,48 +120,33 @@ impl LinkMachine {
             settings,
             turns: LinkTurns::default(),
             calls: ToolCalls::default(),
-            served: ServedCalls::default(),
             replies: ReplyKeys::default(),
             processes: ProcessTable::default(),
             closing: ClosingState::default(),
             timers: BTreeMap::new(),
             ledger: OutputLedger::default(),
             agent_version: None,
-            unsolicited: UnsolicitedTurns::default(),
             output: AgentOutput::default(),
-            effects: VecDeque::new(),
         }
     }
 
-    /// Returns the next effect of the entries so far.
-    pub(super) fn next_effect(&mut self) -> Option<LinkEffect> {
-        self.effects.pop_front()
+    /// Refuses an open call.
+    pub(super) fn refuse_call(&mut self, call: CallKey, error: ToolError) {
+        self.calls.refuse(call, error, &mut self.turns);
     }
 
-    fn effect(&mut self, effect: LinkEffect) {
-        self.effects.push_back(effect);
-    }
-
-    pub(super) fn dropped(&mut self, what: &'static str, error: ActionError) {
-        self.effect(LinkEffect::Dropped(what, error));
-    }
-
-    /// Returns whether the agent has written anything since the link last had no turn.
-    pub(super) fn has_output(&self) -> bool {
-        self.output.any
+    /// Answers a question of a call, or returns the result of one that the audience carried out.
+    /// Returns false if no call has this key.
+    pub(super) fn answer_call(&mut self, ask: AskKey, decision: &AskDecision) -> bool {
+        self.calls.answer(ask, decision, &mut self.turns)
     }
 
     /// Returns whether the link has no turn and no question.
     pub(super) fn is_between_turns(&self) -> bool {
         self.turns.is_empty()
-            && !self.turns.has_asks()
-            && self.unsolicited.is_empty()
+            && self.turns.asks.is_empty()
+            && self.turns.unsolicited.is_empty()
             && !self.closing.is_ending()
-    }
-
-    /// Notes the inputs of one call into the guest, after each was applied.
-    pub(super) fn note_inputs(&mut self, inputs: &[TimedInput]) {
-        self.ledger.inputs(inputs.iter().map(|timed| &timed.input));
     }
 
     /// Applies an input of the guest.
@@ -208,7 +155,7 @@ impl LinkMachine {
             Input::Command(command) => self.apply_command(now, command),
             Input::Spawned(spawned) => {
                 self.processes.started(spawned.proc);
-                self.report_all(|| LinkReport::Active);
+                self.turns.report_all(|| LinkReport::Active);
             }
             Input::SpawnFailed(failed) => {
                 self.processes.failed(failed.proc);
@@ -220,7 +167,7 @@ impl LinkMachine {
             }
             Input::Line(line) => {
                 self.processes.line(line.proc);
-                self.count_output(line.text.len() as u64 + 1);
+                self.count(line.text.len() + 1);
             }
             Input::Exited(exited) => {
                 self.processes.ended(exited.proc);
@@ -228,34 +175,39 @@ impl LinkMachine {
             }
             Input::HttpResponse(response) => {
                 self.processes.connection_ended(input);
-                self.count_output(response.body.len() as u64);
+                self.count(response.body.len());
             }
-            Input::StreamEvent(event) => self.count_output(event.data.len() as u64),
+            Input::StreamEvent(event) => self.count(event.data.len()),
             Input::HttpFailed(_) | Input::StreamClosed(_) => self.processes.connection_ended(input),
             Input::StreamOpened(_) => {}
             Input::Timer(timer) => drop(self.timers.remove(timer)),
-            Input::ToolResult(result) => self.close_call(result),
+            Input::ToolResult(result) => {
+                self.calls.close(result, &mut self.turns);
+            }
         }
+    }
+
+    fn count(&mut self, bytes: usize) {
+        let limit = self.settings.output_limit;
+        self.output.count(bytes as u64, limit, &mut self.turns);
     }
 
     fn apply_command(&mut self, now: f64, command: &HostCommand) {
         match command {
             HostCommand::StartTurn(start) => self.begin_turn(start),
             HostCommand::Interrupt(turn) => {
-                self.repeat_request(*turn, LinkReport::Stopping);
+                self.turns.repeat(*turn, LinkReport::Stopping);
                 if self.settings.is_one_shot {
                     self.closing.interrupt();
                 }
             }
             HostCommand::Answer(answer) => {
-                if let Some(open) = self.turns.close_ask(answer.ask) {
-                    let report = LinkReport::Answered(answer.ask, answer.decision.clone());
-                    self.effect(LinkEffect::Repeat(open.turn, report));
-                }
+                let decision = answer.decision.clone();
+                self.turns.answered(answer.ask, decision);
             }
             HostCommand::Steer(steer) => {
                 let turn = TurnRef { session: steer.session, turn: steer.turn };
-                self.repeat_request(turn, LinkReport::Steered);
+                self.turns.repeat(turn, LinkReport::Steered);
                 self.replies.skip_to(steer.message);
             }
             HostCommand::Query(query) => {
@@ -270,20 +222,13 @@ impl LinkMachine {
         }
     }
 
-    /// Repeats the request of a driver to the next one, unless the guest has ended the turn.
-    fn repeat_request(&mut self, turn: TurnRef, report: LinkReport) {
-        if self.turns.check_running(turn).is_ok() {
-            self.effect(LinkEffect::Repeat(turn.turn, report));
-        }
-    }
-
     /// Compares the agent's output in a turn with the text that people saw, and reports that.
     /// `done` is the end of the turn, if the guest ended it.
     pub(super) fn examine(&mut self, turn: TurnKey, done: Option<&TurnDone>) {
         let MachineSettings { backend, baselines, .. } = &self.settings;
         let baseline = baselines.get(backend, self.agent_version.as_deref());
         let examined = self.ledger.examine(turn, done, baseline.as_ref());
-        self.effect(LinkEffect::Report(turn, LinkReport::Examined(examined)));
+        self.turns.effects.report(turn, LinkReport::Examined(examined));
     }
 
     /// Begins the turn of a `start-turn` command. Does nothing if the turn has no names.
@@ -304,50 +249,16 @@ impl LinkMachine {
         self.agent_version.clone_from(&start.agent_version);
     }
 
-    fn count_output(&mut self, bytes: u64) {
-        let was_within = self.output.bytes <= self.settings.output_limit;
-        self.output.bytes = self.output.bytes.saturating_add(bytes);
-        self.output.any |= bytes > 0;
-        if was_within && self.output.bytes > self.settings.output_limit {
-            self.report_all(|| LinkReport::OutputLimit);
-        }
-        // One report about several lines in a row is enough.
-        let is_repeated =
-            matches!(self.effects.back(), Some(LinkEffect::Report(_, LinkReport::Active)));
-        // If several turns are open, only a turn's own events show that it makes progress.
-        if bytes > 0 && self.turns.len() == 1 && !is_repeated {
-            self.report_all(|| LinkReport::Active);
-        }
-    }
-
-    /// Reports to all open turns.
-    pub(super) fn report_all(&mut self, report: impl Fn() -> LinkReport) {
-        for turn in self.turns.keys() {
-            self.effect(LinkEffect::Report(turn, report()));
-        }
-    }
-
-    /// Reports to a turn, or applies the report to a turn that the agent began by itself.
-    fn report(&mut self, turn: TurnRef, what: &'static str, report: LinkReport) {
-        if self.unsolicited.contains(turn) {
-            self.report_to_unsolicited(turn, report);
-        } else if let Err(error) = self.turns.check_running(turn) {
-            self.dropped(what, error);
-        } else {
-            self.effect(LinkEffect::Report(turn.turn, report));
-        }
-    }
-
     fn report_failure(&mut self, kind: FailureKind, message: &str) {
         let failure = AgentFailure { kind, message: message.to_owned(), retry_after_ms: None };
-        self.report_all(|| LinkReport::AgentFailed(failure.clone()));
+        self.turns.report_all(|| LinkReport::AgentFailed(failure.clone()));
     }
 
     /// Reports the end of a process to all turns.
     fn report_exit(&mut self, how: Exit, stderr_tail: &str) {
         let message = exit_message(stderr_tail, how, &self.settings.stderr_noise);
         self.report_failure(FailureKind::Crashed, &message);
-        self.report_all(|| LinkReport::Stderr(stderr_tail.to_owned()));
+        self.turns.report_all(|| LinkReport::Stderr(stderr_tail.to_owned()));
         match how {
             // Something else had asked the agent to end when the prompt arrived. It never read the
             // prompt, because an agent that begins to work prints something.
@@ -357,10 +268,10 @@ impl LinkMachine {
                 && !self.processes.any_started()
                 && !self.output.any =>
             {
-                self.report_all(|| LinkReport::Orphaned);
+                self.turns.report_all(|| LinkReport::Orphaned);
             }
-            Exit::Code(0) => self.report_all(|| LinkReport::ExitedWell),
-            Exit::Unknown => self.report_all(|| LinkReport::Orphaned),
+            Exit::Code(0) => self.turns.report_all(|| LinkReport::ExitedWell),
+            Exit::Unknown => self.turns.report_all(|| LinkReport::Orphaned),
             _ => {}
         }
     }
@@ -374,14 +285,17 @@ impl LinkMachine {
             }
             EntryKind::Ending { turn, .. } => self.end_turn(now, turn),
             EntryKind::Called(request) => {
-                self.served.add(request);
-                self.open_call(request);
+                self.calls.served.add(request);
+                self.calls.begin(request, &mut self.turns);
             }
             EntryKind::Returned(result) => {
-                self.close_call(result);
-                self.served.end(result);
+                self.calls.close(result, &mut self.turns);
+                self.calls.served.end(result);
             }
-            EntryKind::Attached { call, artifact, .. } => self.attach(*call, artifact.clone()),
+            EntryKind::Attached { call, artifact, .. } => {
+                let artifact = artifact.clone();
+                self.calls.attach(*call, artifact, &mut self.turns);
+            }
             _ => {}
         }
     }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{LinkEffect, LinkMachine};
+use super::LinkEffect;
 use crate::link::LinkReport;
 use crate::link::action_error::ActionError;
+use crate::link::turns::LinkTurns;
 use aetheel_model::agent::{SessionKey, TurnDone, TurnKey, TurnRef};
 use aetheel_model::fold::{Transcript, bounded};
 
@@ -17,7 +18,7 @@ const LOWEST_KEY: TurnKey = 0x8000_0000;
 
 /// The turns that an agent began by itself, and their number within a window.
 #[derive(Default)]
-pub(super) struct UnsolicitedTurns {
+pub(in crate::link) struct UnsolicitedTurns {
     open: BTreeMap<TurnKey, (SessionKey, Transcript)>,
     since: Option<f64>,
     count: u32,
@@ -38,7 +39,7 @@ impl UnsolicitedTurns {
         self.open.is_empty()
     }
 
-    pub(super) fn contains(&self, turn: TurnRef) -> bool {
+    pub(in crate::link) fn contains(&self, turn: TurnRef) -> bool {
         self.open.get(&turn.turn).is_some_and(|(session, _)| *session == turn.session)
     }
 
@@ -52,23 +53,23 @@ impl UnsolicitedTurns {
     }
 }
 
-impl LinkMachine {
+impl LinkTurns {
     pub(super) fn begin_unsolicited(&mut self, now: f64, turn: TurnRef) {
         let is_allowed = self.unsolicited.count(now);
         if self.unsolicited.count == MAX_UNSOLICITED_TURNS + 1 {
-            self.effect(LinkEffect::TooManyUnsolicited(MAX_UNSOLICITED_TURNS));
+            self.effects.push(LinkEffect::TooManyUnsolicited(MAX_UNSOLICITED_TURNS));
         }
         let refusal = if !is_allowed {
             ActionError::TooManyUnsolicited
-        } else if self.turns.sessions.get(turn.session).is_none() || !self.unsolicited.begin(turn) {
+        } else if self.sessions.get(turn.session).is_none() || !self.unsolicited.begin(turn) {
             ActionError::BadUnsolicited
         } else {
             return;
         };
-        self.dropped("turn-begun", refusal);
+        self.effects.dropped("turn-begun", refusal);
     }
 
-    pub(super) fn report_to_unsolicited(&mut self, turn: TurnRef, report: LinkReport) {
+    pub(in crate::link) fn report_to_unsolicited(&mut self, turn: TurnRef, report: LinkReport) {
         match report {
             LinkReport::Event(event) => {
                 if let Some((_, transcript)) = self.unsolicited.open.get_mut(&turn.turn) {
@@ -84,10 +85,10 @@ impl LinkMachine {
     fn end_unsolicited(&mut self, done: TurnDone) {
         let Some((session, transcript)) = self.unsolicited.open.remove(&done.turn) else { return };
         let text = done.text.map_or_else(|| transcript.text(), bounded);
-        let session = self.turns.sessions.get(session).filter(|_| !text.trim().is_empty());
+        let session = self.sessions.get(session).filter(|_| !text.trim().is_empty());
         if let Some(lane) = session.map(|session| session.lane.clone()) {
             let usage = done.usage.or_else(|| transcript.usage());
-            self.effect(LinkEffect::Unsolicited { lane, text, usage });
+            self.effects.push(LinkEffect::Unsolicited { lane, text, usage });
         }
     }
 }

@@ -15,10 +15,10 @@ const MISSING_TOOLS: &str = "The agent did not load the tools of Aetheel (files,
 impl LinkTask {
     /// Performs the effects of the entries so far.
     pub(super) async fn perform_effects(&mut self) {
-        while let Some(effect) = self.machine.next_effect() {
+        while let Some(effect) = self.machine.turns.effects.next() {
             self.perform(effect).await;
         }
-        self.replies.clients.retain(&self.machine.served);
+        self.replies.clients.retain(&self.machine.calls.served);
         self.publish_state();
     }
 

@@ -1,12 +1,9 @@
 //! Calls the guest and applies its actions.
 
-use std::time::Instant;
-
 use super::LinkTask;
 use crate::ProcessCommand;
 use crate::link::LinkReport;
-use crate::tools::ToolError;
-use aetheel_model::agent::{Action, HostCommand, Input, TimedInput, ToolRequest, TurnKey, TurnRef};
+use aetheel_model::agent::{Action, HostCommand, Input, TimedInput, TurnKey};
 use aetheel_recording::{EntryKind, GuestFailure};
 
 /// Maximum number of consecutive calls into a guest without waiting for an event in between.
@@ -25,7 +22,7 @@ impl LinkTask {
         match guest.handle(inputs).await {
             Ok(actions) => {
                 if is_interrupting && actions.is_empty() && self.machine.settings.is_one_shot {
-                    self.machine.report_all(|| LinkReport::InterruptIgnored);
+                    self.machine.turns.report_all(|| LinkReport::InterruptIgnored);
                 }
                 self.apply_actions(actions).await;
                 if self.machine.turns.is_empty() {
@@ -44,13 +41,13 @@ impl LinkTask {
             self.recording.input(timed);
             self.machine.apply_input(timed.at_ms, &timed.input);
         }
-        self.machine.note_inputs(inputs);
+        self.machine.ledger.inputs(inputs.iter().map(|timed| &timed.input));
         self.inputs_recorded(inputs);
         self.perform_effects().await;
     }
 
     async fn apply_actions(&mut self, actions: Vec<Action>) {
-        self.machine.note_actions(&actions);
+        self.machine.ledger.actions(&actions);
         for action in actions {
             if let Action::TurnDone(done) = &action {
                 self.finish_files(done.turn).await;
@@ -108,25 +105,6 @@ impl LinkTask {
             self.io.processes.command_all(&ProcessCommand::CloseStdin);
         } else {
             self.machine.kill();
-        }
-    }
-
-    /// Refuses the next call if its turn or its lane had too many. Calls that are refused for
-    /// another reason do not count for the lane.
-    pub(super) fn limit_call(&mut self, request: &ToolRequest) {
-        let limits = self.deps.host.tool_limits;
-        let turn = TurnRef { session: request.session, turn: request.turn };
-        let is_running = self.machine.turns.is_running(turn);
-        if is_running && self.machine.calls.count(turn.turn) >= limits.per_turn {
-            return self.machine.calls.refuse_next(ToolError::TurnSpent(limits.per_turn));
-        }
-        let is_valid = self.machine.calls.check(request, is_running).is_ok();
-        let session = self.machine.turns.sessions.get(request.session).filter(|_| is_valid);
-        let is_within = session.is_none_or(|session| {
-            self.deps.tool_rates.count(&session.lane, limits.per_hour, Instant::now())
-        });
-        if !is_within {
-            self.machine.calls.refuse_next(ToolError::HourSpent(limits.per_hour));
         }
     }
 }

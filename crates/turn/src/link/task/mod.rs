@@ -240,9 +240,9 @@ impl LinkTask {
         if !self.machine.processes.is_empty() || self.guest.is_err() {
             return self.machine.processes.is_empty();
         }
-        let wanted = self.machine.turns.any_running() || self.machine.replies.has_queries();
+        let wanted = !self.machine.turns.running().is_empty() || self.machine.replies.has_queries();
         let awaited = !self.machine.timers.is_empty()
-            || self.machine.turns.has_asks()
+            || !self.machine.turns.asks.is_empty()
             || self.io.net.is_busy()
             || !self.io.reads.is_empty();
         !wanted || !awaited || self.machine.closing.is_interrupted()
@@ -268,7 +268,7 @@ impl LinkTask {
         if self.machine.closing.is_ending() {
             self.state.close();
         }
-        self.state.set_output(self.machine.has_output());
+        self.state.set_output(self.machine.output.any);
         self.state.set_turns(self.machine.turns.count());
     }
 

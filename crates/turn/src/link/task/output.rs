@@ -12,7 +12,9 @@ impl LinkTask {
         loop {
             match event {
                 ProcessEvent::Lines(lines) => self.lines(proc, lines),
-                ProcessEvent::OutputLimit => self.machine.report_all(|| LinkReport::OutputLimit),
+                ProcessEvent::OutputLimit => {
+                    self.machine.turns.report_all(|| LinkReport::OutputLimit)
+                }
                 exit @ ProcessEvent::Exited { .. } if !self.inputs.is_empty() => {
                     self.io.processes.defer_exit(proc, exit);
                     break;

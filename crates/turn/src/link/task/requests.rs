@@ -107,7 +107,7 @@ impl LinkTask {
         if self.machine.answer_call(ask, &decision) {
             return;
         }
-        let Some(open) = self.machine.turns.open_ask(ask) else { return };
+        let Some(open) = self.machine.turns.asks.get(&ask) else { return };
         if let AskDecision::Answers(answers) = &decision {
             let secret = answers.iter().filter(|(id, _)| open.secrets.contains(id));
             self.recording.hide(secret.flat_map(|(_, words)| words));

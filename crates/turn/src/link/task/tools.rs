@@ -2,8 +2,8 @@
 //! the MCP server.
 
 use super::LinkTask;
-use crate::link::calls::CallState;
-use crate::link::machine::artifact_size;
+use crate::link::calls::{CallState, artifact_size};
+use crate::link::machine::LinkMachine;
 use crate::link::reads::FileRead;
 use crate::link::served;
 use crate::tool_endpoints::{EndpointRequest, ServedCall, ToolReply};
@@ -54,7 +54,9 @@ impl LinkTask {
 
     /// Carries out a call that arrived at the MCP server, unless its request was repeated.
     fn serve_call(&mut self, call: ServedCall) {
-        let Err(call) = self.replies.clients.attach(&self.machine.served, call) else { return };
+        let Err(call) = self.replies.clients.attach(&self.machine.calls.served, call) else {
+            return;
+        };
         let running = self.machine.turns.of_session(call.session).filter(|open| !open.done);
         let Some(turn) = running.map(|open| open.turn) else {
             let (tool, reason) = (one_line(&call.name), ToolError::TurnNotOpen.to_string());
@@ -73,6 +75,12 @@ impl LinkTask {
         self.recording.write_soon();
     }
 
+    /// Refuses the next call if there were too many.
+    pub(super) fn limit_call(&mut self, request: &ToolRequest) {
+        let LinkMachine { calls, turns, .. } = &mut self.machine;
+        calls.limit(request, turns, &self.deps.host.tool_limits, &self.deps.tool_rates);
+    }
+
     /// Returns the result of a call to the guest or the client.
     pub(super) fn return_result(&mut self, result: ToolResult, is_refusal: bool) {
         let (call, failed) = (result.call, result.failed);
@@ -81,7 +89,7 @@ impl LinkTask {
             let reason = &result.text;
             tracing::warn!(tool, call, reason, "a call of a host tool failed");
         }
-        if !self.machine.served.contains(call) {
+        if !self.machine.calls.served.contains(call) {
             return self.input(Input::ToolResult(result));
         }
         let reply = ToolReply { text: result.text.clone(), failed };

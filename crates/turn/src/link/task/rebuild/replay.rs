@@ -161,10 +161,10 @@ impl Replay {
         for timed in &inputs {
             self.replay_input(&timed.input, timed.at_ms).await?;
         }
-        self.machine.note_inputs(&inputs);
+        self.machine.ledger.inputs(inputs.iter().map(|timed| &timed.input));
         self.notes.replayed += inputs.len() as u64;
         let actions = self.guest.handle(inputs).await?;
-        self.machine.note_actions(&actions);
+        self.machine.ledger.actions(&actions);
         for action in actions {
             let is_recorded = self.notes.recorded.expected.consume(&action)?;
             if !is_recorded {
@@ -237,7 +237,7 @@ impl Replay {
     }
 
     fn replay_effects(&mut self, performed: Performed, t: f64) {
-        while let Some(effect) = self.machine.next_effect() {
+        while let Some(effect) = self.machine.turns.effects.next() {
             self.replay_effect(effect, performed, t);
         }
     }
