@@ -12,14 +12,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use super::LinkReport;
 use super::action_error::ActionError;
 use super::machine::LinkEffect;
 use super::served::ServedCalls;
 use super::turns::LinkTurns;
+use super::{LinkDeps, LinkReport};
 use crate::tools::{
-    self, CallKey, DelegatedCall, MAX_OPEN_CALLS, PostFile, ToolError, ToolInput, ToolLimits,
-    ToolRates, delegated_result,
+    self, CallKey, DelegatedCall, MAX_OPEN_CALLS, PostFile, ToolError, ToolInput, delegated_result,
 };
 use aetheel_model::agent::{
     AgentEventKind, AgentNotice, Artifact, ArtifactBody, AskDecision, AskKey, DiagnosticLevel,
@@ -102,9 +101,14 @@ impl ToolCalls {
         self.listed.remove(&session);
     }
 
-    /// Returns the tools of the latest turn of an open session. Returns all tools if no turn is known,
-    /// because an agent that outlived the gateway lists them only once.
-    pub(super) fn tools_of(&self, session: SessionKey) -> Vec<HostTool> {
+    /// Returns the tools of the latest turn of a session whose agent asks for them, or none if the
+    /// session is not open. Returns all tools if no turn is known, because an agent that outlived the
+    /// gateway lists them only once.
+    pub(super) fn list(&mut self, session: SessionKey, turns: &LinkTurns) -> Vec<HostTool> {
+        self.listed(session);
+        if turns.sessions.get(session).is_none() {
+            return Vec::new();
+        }
         let known = self.sessions.get(&session).cloned();
         known.unwrap_or_else(|| tools::host_tools(&HostToolKind::ALL))
     }
@@ -129,13 +133,8 @@ impl ToolCalls {
     /// Refuses the next call if its turn or its lane had too many. Calls that are refused for
     /// another reason do not count for the lane. Only calls that arrive now are limited: a recorded
     /// call was within the limits of its time.
-    pub(super) fn limit(
-        &mut self,
-        request: &ToolRequest,
-        turns: &LinkTurns,
-        limits: &ToolLimits,
-        rates: &ToolRates,
-    ) {
+    pub(super) fn limit(&mut self, request: &ToolRequest, turns: &LinkTurns, deps: &LinkDeps) {
+        let limits = deps.host.tool_limits;
         let turn = TurnRef { session: request.session, turn: request.turn };
         let is_running = turns.is_running(turn);
         let calls = self.turns.get(&turn.turn).map_or(0, |tools| tools.calls);
@@ -145,8 +144,9 @@ impl ToolCalls {
         }
         let is_valid = self.check(request, is_running).is_ok();
         let session = turns.sessions.get(request.session).filter(|_| is_valid);
-        let is_within = session
-            .is_none_or(|session| rates.count(&session.lane, limits.per_hour, Instant::now()));
+        let is_within = session.is_none_or(|session| {
+            deps.tool_rates.count(&session.lane, limits.per_hour, Instant::now())
+        });
         if !is_within {
             self.next_refusal = Some(ToolError::HourSpent(limits.per_hour));
         }
@@ -380,6 +380,5 @@ mod tests {
         }
         calls.session_closes(1);
         assert_eq!(calls.sessions.keys().collect::<Vec<_>>(), [&2]);
-        assert_eq!(calls.tools_of(2).len(), 1);
     }
 }

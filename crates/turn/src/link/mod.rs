@@ -3,13 +3,14 @@
 //! The state of a link is a function of its recording: `machine` applies each entry and returns
 //! effects. It consists of `turns` (open turns and their questions), `sessions`, `calls` (of the
 //! host's tools), `served` (those that arrive at the MCP server) and `replies` (keys of messages and
-//! queries). A link runs in one task (`task`), which owns the guest, adds the entries and performs
+//! queries). `messages` are exchanged with drivers, and `deps` are the services of a link. A link runs in one task (`task`), which owns the guest, adds the entries and performs
 //! the effects on `processes`, `net` (HTTP and its event streams), `files`, `reads` (of posted files)
 //! and `senders` (to drivers and other callers). `plan` decides what a guest may start. `driver`
 //! converts the link's reports into a result. `tests/dispatch` and `tests/links/` test this module.
 
 mod action_error;
 mod calls;
+mod deps;
 mod files;
 mod keepsake;
 mod limits;
@@ -25,7 +26,7 @@ mod sessions;
 mod task;
 mod turns;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Instant;
@@ -33,6 +34,7 @@ use std::time::Instant;
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::calls::HOST_ASK;
+pub(super) use self::deps::LinkDeps;
 pub(super) use self::files::{new_secret, remove as remove_folder};
 pub(super) use self::keepsake::{FormerLink, Keepsake};
 pub(crate) use self::messages::{Begin, LinkQuery, LinkReport, LinkRequest, QueryReply};
@@ -40,8 +42,7 @@ pub use self::messages::{OnUnknown, UnknownOutput, UnsolicitedTurn};
 pub(super) use self::sessions::LinkSession;
 pub(super) use self::task::{FailedRebuild, RebuiltTurn};
 
-use super::tools::ToolRates;
-use super::{Host, Launcher, ToolEndpoints};
+use self::machine::LinkMachine;
 use aetheel_model::agent::{SessionKey, TurnKey};
 use aetheel_recording::{Backend, Generation, Recording};
 
@@ -85,32 +86,6 @@ struct LinkState {
     idle_since_ms: AtomicU32,
     opened: Instant,
     generation: parking_lot::Mutex<Generation>,
-}
-
-pub(super) struct LinkDeps {
-    pub(super) backend: Arc<dyn Backend>,
-    pub(super) host: Arc<Host>,
-    /// Bound to one holder process once the link runs; see [`Launcher::bind`].
-    pub(super) launcher: Arc<dyn Launcher>,
-    /// Receives turns that the agent begins by itself.
-    pub(super) unsolicited: mpsc::UnboundedSender<UnsolicitedTurn>,
-    pub(super) on_unknown: OnUnknown,
-    /// The working directory of processes that do not belong to a session.
-    pub(super) cwd: PathBuf,
-    /// The id of the link, used in logs and for its processes.
-    pub(super) id: String,
-    pub(super) tool_endpoints: ToolEndpoints,
-    /// Counts the calls of host tools in each lane.
-    pub(super) tool_rates: ToolRates,
-    /// The secret of the link in the address of the MCP server.
-    pub(super) tool_secret: String,
-}
-
-impl LinkDeps {
-    /// Returns the installed version of the agent, if it is known.
-    fn agent_version(&self) -> Option<String> {
-        self.host.agent_version(&self.backend.descriptor().name)
-    }
 }
 
 /// A link that was rebuilt after a restart of the gateway.
@@ -244,18 +219,19 @@ impl LinkState {
         u32::try_from(self.opened.elapsed().as_millis()).unwrap_or(u32::MAX)
     }
 
-    fn close(&self) {
-        self.closing.store(true, Ordering::Release);
-    }
-
-    fn set_output(&self, output: bool) {
-        self.output.store(output, Ordering::Release);
-    }
-
-    fn set_turns(&self, count: usize) {
-        let count = u32::try_from(count).unwrap_or(u32::MAX);
+    /// Updates the state that the handles of the link read.
+    fn publish(&self, machine: &LinkMachine) {
+        if machine.closing.is_ending() {
+            self.close();
+        }
+        self.output.store(machine.output.any, Ordering::Release);
+        let count = u32::try_from(machine.turns.count()).unwrap_or(u32::MAX);
         if self.turns.swap(count, Ordering::AcqRel) != count {
             self.idle_since_ms.store(self.elapsed_ms(), Ordering::Release);
         }
+    }
+
+    fn close(&self) {
+        self.closing.store(true, Ordering::Release);
     }
 }

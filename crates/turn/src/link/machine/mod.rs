@@ -9,7 +9,10 @@
 //! A recording does not contain deadlines and the requests to retire the link or to give a turn up.
 //! They change the state too, and a link that is rebuilt starts without them.
 //!
-//! `actions` applies the actions of the guest, and `closing` ends turns and the link. Times are in milliseconds since the link was opened.
+//! `actions` applies the actions of the guest, `processes` counts what processes and the network
+//! exchange with the link, `unsolicited` has the turns that the agent begins by itself, and `closing`
+//! ends turns and the link. The turns report to their drivers, and the calls of host tools carry
+//! themselves out (`link::turns`, `link::calls`). Times are in milliseconds since the link was opened.
 
 mod actions;
 mod closing;
@@ -25,17 +28,18 @@ pub(super) use self::effects::{LinkEffect, LinkEffects};
 pub(super) use self::processes::{ProcessTable, command_target};
 pub(super) use self::unsolicited::UnsolicitedTurns;
 use super::LinkReport;
-use super::calls::ToolCalls;
+use super::calls::{CallState, ToolCalls, artifact_size};
+use super::reads::FileRead;
 use super::replies::ReplyKeys;
 use super::sessions::LinkSession;
 use super::turns::{LinkTurns, OpenTurn, TurnNames};
-use crate::tools::{CallKey, ToolError};
 use aetheel_model::agent::descriptor::{LinkSharing, StderrNoise};
 use aetheel_model::agent::{
     AgentFailure, AskDecision, AskKey, Descriptor, Exit, FailureKind, HostCommand, Input,
     StartTurn, TurnDone, TurnKey, TurnRef,
 };
 use aetheel_model::baseline::Baselines;
+use aetheel_model::plain::one_line;
 use aetheel_recording::conservation::OutputLedger;
 use aetheel_recording::{EntryKind, reason};
 
@@ -47,7 +51,7 @@ pub(super) struct MachineSettings {
     /// Whether the agent serves one turn and exits.
     pub(super) is_one_shot: bool,
     /// The name of the backend.
-    backend: String,
+    pub(super) backend: String,
     baselines: Baselines,
     stderr_noise: StderrNoise,
     /// Maximum size of the agent's output in a turn, in bytes.
@@ -130,9 +134,29 @@ impl LinkMachine {
         }
     }
 
-    /// Refuses an open call.
-    pub(super) fn refuse_call(&mut self, call: CallKey, error: ToolError) {
-        self.calls.refuse(call, error, &mut self.turns);
+    /// Attaches a file that was read for a call to the answer, or refuses the call. Returns the entry
+    /// for the recording. Does nothing if the turn has ended.
+    pub(super) fn file_read(&mut self, now: f64, read: FileRead) -> Option<EntryKind> {
+        let FileRead { call, result } = read;
+        let open = self.calls.get(call)?;
+        let turn = open.turn.turn;
+        if !matches!(open.state, CallState::File(_)) {
+            return None;
+        }
+        match result {
+            Ok(artifact) => {
+                let name = artifact.name.as_deref().map(one_line);
+                let bytes = artifact_size(&artifact);
+                tracing::info!(call, name, bytes, "the agent posts a file");
+                let note = EntryKind::Attached { call, turn, artifact };
+                self.apply_entry(now, &note);
+                Some(note)
+            }
+            Err(error) => {
+                self.calls.refuse(call, error.into(), &mut self.turns);
+                None
+            }
+        }
     }
 
     /// Answers a question of a call, or returns the result of one that the audience carried out.

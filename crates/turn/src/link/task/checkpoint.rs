@@ -92,12 +92,13 @@ impl LinkTask {
     /// Records a checkpoint if one is due.
     pub(super) async fn record_due_checkpoint(&mut self) {
         if !std::mem::take(&mut self.checkpoints.is_due)
-            || !self.is_held()
+            || !self.io.is_held()
             || self.machine.settings.is_one_shot
         {
             return;
         }
-        if self.checkpoints.is_too_early(self.recording.bytes()) || !self.is_between_turns() {
+        if self.checkpoints.is_too_early(self.recording.bytes()) || !self.machine.is_between_turns()
+        {
             self.checkpoints.is_missed = true;
             return;
         }
@@ -117,11 +118,6 @@ impl LinkTask {
                 self.perform_effects().await;
             }
         }
-    }
-
-    /// Returns whether the link has no turn, question or unprocessed input.
-    pub(super) fn is_between_turns(&self) -> bool {
-        self.inputs.is_empty() && self.machine.is_between_turns()
     }
 
     /// Records a checkpoint with a state that a guest of the present generation continues from.

@@ -19,7 +19,7 @@ impl LinkTask {
             self.perform(effect).await;
         }
         self.replies.clients.retain(&self.machine.calls.served);
-        self.publish_state();
+        self.state.publish(&self.machine);
     }
 
     pub(super) async fn perform(&mut self, effect: LinkEffect) {
@@ -50,10 +50,12 @@ impl LinkTask {
                 most,
                 "the agent begins too many turns by itself; more of them are dropped for a minute"
             ),
-            LinkEffect::Dropped(what, error) => self.dropped(what, &error),
+            LinkEffect::Dropped(what, error) => {
+                self.log.dropped(what, &error, &mut self.recording);
+            }
             LinkEffect::Diagnostic(level, text) => self.log.diagnostic(level, &text),
             LinkEffect::Unknown(unknown) => (self.deps.on_unknown)(&UnknownOutput {
-                backend: self.name(),
+                backend: &self.machine.settings.backend,
                 generation: self.deps.backend.generation(),
                 agent_version: self.machine.agent_version.as_deref(),
                 link: &self.deps.id,
@@ -73,17 +75,18 @@ impl LinkTask {
 
     async fn perform_action(&mut self, action: Action) {
         if acts_outside(&action) {
-            self.write_ahead().await;
+            self.io.write_ahead(&self.recording).await;
         }
         if let Action::Spawn(spawn) = action {
-            return self.spawn(spawn).await;
+            let started = self.io.spawn(spawn, &self.deps, &mut self.machine, &mut self.recording);
+            let input = started.await;
+            return self.input(input);
         }
-        let limit = self.line_limit();
-        match self.io.perform(&action, limit) {
+        match self.io.perform(&action, self.deps.line_limit()) {
             Ok(input) => input.into_iter().for_each(|input| self.input(input)),
             Err((what, error)) => {
                 self.machine.processes.command_dropped(&action);
-                self.dropped(what, &error);
+                self.log.dropped(what, &error, &mut self.recording);
             }
         }
     }

@@ -3,18 +3,55 @@
 use super::LinkTask;
 use crate::ProcessCommand;
 use crate::link::LinkReport;
-use aetheel_model::agent::{Action, HostCommand, Input, TimedInput, TurnKey};
+use aetheel_model::agent::{Action, HostCommand, Input};
 use aetheel_recording::{EntryKind, GuestFailure};
 
 /// Maximum number of consecutive calls into a guest without waiting for an event in between.
 const CALLS: u32 = 1_000;
 
+/// The work of a guest. The sandbox bounds one call, and these limits bound all calls together.
+#[derive(Default)]
+pub(super) struct GuestUsage {
+    /// Calls since the task last waited for an event.
+    pub(super) calls: u32,
+    /// The size of the actions since the last turn began, in bytes.
+    pub(super) action_bytes: u64,
+}
+
+impl GuestUsage {
+    /// Counts a call. `limit` is the maximum size of the actions in a turn, in bytes.
+    ///
+    /// # Errors
+    /// [`GuestFailure::CutOff`] if a limit is exceeded.
+    fn check_call(&mut self, limit: u64) -> Result<(), GuestFailure> {
+        self.calls += 1;
+        if self.calls > CALLS {
+            return Err(GuestFailure::CutOff(format!(
+                "it was called {CALLS} times in a row and never waited for anything"
+            )));
+        }
+        if self.action_bytes > limit {
+            return Err(GuestFailure::CutOff(format!(
+                "its actions had more than {limit} bytes in one turn"
+            )));
+        }
+        Ok(())
+    }
+}
+
 impl LinkTask {
     /// Passes the collected inputs to the guest and applies its actions. Without a guest, the inputs
     /// are only recorded.
     pub(super) async fn call_guest(&mut self) {
-        let inputs = std::mem::take(&mut self.inputs);
-        self.record_inputs(&inputs).await;
+        let inputs = std::mem::take(&mut self.io.inputs);
+        self.checkpoints.add_inputs(inputs.len() as u64);
+        for timed in &inputs {
+            self.recording.input(timed);
+            self.machine.apply_input(timed.at_ms, &timed.input);
+        }
+        self.machine.ledger.inputs(inputs.iter().map(|timed| &timed.input));
+        self.io.inputs_recorded(&inputs, &self.machine, &self.recording);
+        self.perform_effects().await;
         let is_interrupting = inputs
             .iter()
             .any(|input| matches!(input.input, Input::Command(HostCommand::Interrupt(_))));
@@ -28,21 +65,12 @@ impl LinkTask {
                 if self.machine.turns.is_empty() {
                     self.checkpoints.request_between_turns();
                 }
-                self.check_limits();
+                if let Err(failure) = self.usage.check_call(self.deps.host.resources.output) {
+                    self.fail(failure);
+                }
             }
             Err(failure) => self.fail(failure),
         }
-        self.perform_effects().await;
-    }
-
-    async fn record_inputs(&mut self, inputs: &[TimedInput]) {
-        self.checkpoints.add_inputs(inputs.len() as u64);
-        for timed in inputs {
-            self.recording.input(timed);
-            self.machine.apply_input(timed.at_ms, &timed.input);
-        }
-        self.machine.ledger.inputs(inputs.iter().map(|timed| &timed.input));
-        self.inputs_recorded(inputs);
         self.perform_effects().await;
     }
 
@@ -50,11 +78,18 @@ impl LinkTask {
         self.machine.ledger.actions(&actions);
         for action in actions {
             if let Action::TurnDone(done) = &action {
-                self.finish_files(done.turn).await;
+                // An agent may end its turn without waiting for its files, which are part of the
+                // answer.
+                while !self.machine.calls.unread_files(done.turn).is_empty() {
+                    let read = self.io.reads.next().await;
+                    let note = self.machine.file_read(self.recording.now(), read);
+                    note.into_iter().for_each(|note| self.recording.host(note));
+                    self.perform_effects().await;
+                }
             }
-            self.log.action_bytes += self.recording.action(&action) as u64;
+            self.usage.action_bytes += self.recording.action(&action) as u64;
             if let Action::ToolRequest(request) = &action {
-                self.limit_call(request);
+                self.machine.calls.limit(request, &self.machine.turns, &self.deps);
             }
             let is_call = matches!(action, Action::ToolRequest(_));
             self.machine.apply_action(self.recording.now(), action);
@@ -63,31 +98,6 @@ impl LinkTask {
                 // The next process counts the recorded calls.
                 self.recording.write_soon();
             }
-        }
-    }
-
-    /// Waits until the files that the agent posted in a turn are part of the answer. An agent may end
-    /// its turn without waiting for the results of its calls.
-    async fn finish_files(&mut self, turn: TurnKey) {
-        while !self.machine.calls.unread_files(turn).is_empty() {
-            let read = self.io.reads.next().await;
-            self.file_read(read);
-            self.perform_effects().await;
-        }
-    }
-
-    /// The sandbox bounds one call. These limits bound all calls together.
-    fn check_limits(&mut self) {
-        self.log.calls += 1;
-        let limit = self.deps.host.resources.output;
-        if self.log.calls > CALLS {
-            self.fail(GuestFailure::CutOff(format!(
-                "it was called {CALLS} times in a row and never waited for anything"
-            )));
-        } else if self.log.action_bytes > limit {
-            self.fail(GuestFailure::CutOff(format!(
-                "its actions had more than {limit} bytes in one turn"
-            )));
         }
     }
 

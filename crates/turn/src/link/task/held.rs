@@ -6,10 +6,12 @@ use std::future::pending;
 
 use tokio::sync::watch;
 
-use super::LinkTask;
-use crate::link::Keepsake;
+use super::io::LinkIo;
+use crate::link::machine::LinkMachine;
 use crate::link::processes::Endpoint;
-use aetheel_model::agent::{Input, ProcKey, TimedInput};
+use crate::link::{Keepsake, LinkDeps};
+use aetheel_model::agent::{AgentLine, Input, ProcKey, TimedInput};
+use aetheel_recording::Recording;
 
 /// Waits until more of the recording is written, and returns the number of lines written. Never
 /// completes if the link does not outlive the gateway.
@@ -22,78 +24,77 @@ pub(super) async fn next_progress(progress: &mut Option<watch::Receiver<u64>>) -
     pending().await
 }
 
-impl LinkTask {
+impl LinkIo {
     pub(super) fn is_held(&self) -> bool {
-        self.io.progress.is_some()
+        self.progress.is_some()
     }
 
     /// Waits until the inputs that cause the next effect are written. If the gateway crashes after
     /// the effect, the rebuilt link then knows it and does not repeat it.
-    pub(super) async fn write_ahead(&mut self) {
+    pub(super) async fn write_ahead(&self, recording: &Recording) {
         if self.is_held() {
-            self.recording.wait_written().await;
+            recording.wait_written().await;
         }
     }
 
-    /// Notes that these inputs were added to the recording.
-    pub(super) fn inputs_recorded(&mut self, inputs: &[TimedInput]) {
+    /// Notes that these inputs were added to the recording, after the machine has applied them.
+    pub(super) fn inputs_recorded(
+        &mut self,
+        inputs: &[TimedInput],
+        machine: &LinkMachine,
+        recording: &Recording,
+    ) {
         if !self.is_held() {
             return;
         }
-        let lines = self.recording.sent();
         for input in inputs {
             match &input.input {
-                Input::Line(line) => {
-                    let count = self.machine.processes.lines(line.proc);
-                    self.io.processes.recorded(line.proc, count, lines);
+                Input::Line(AgentLine { proc, .. }) => {
+                    let count = machine.processes.lines(*proc);
+                    self.processes.recorded(*proc, count, recording.sent());
                 }
-                Input::Exited(exited) => self.io.processes.record_end(exited.proc),
+                Input::Exited(exited) => self.processes.record_end(exited.proc),
                 _ => {}
             }
         }
-        self.ack_recorded();
+        self.ack_recorded(machine, recording);
     }
 
     /// Confirms to processes how much of their output is recorded. Their end is confirmed only once
     /// no turn is open, because a restarted gateway needs the link until the answers of its turns
     /// are saved.
-    pub(super) fn ack_recorded(&mut self) {
-        let Some(progress) = &self.io.progress else { return };
+    pub(super) fn ack_recorded(&mut self, machine: &LinkMachine, recording: &Recording) {
+        let Some(progress) = &self.progress else { return };
         let written = *progress.borrow();
-        if self.machine.turns.is_empty() {
-            self.io.processes.ack_ends(&self.machine.processes, self.recording.sent());
+        if machine.turns.is_empty() {
+            self.processes.ack_ends(&machine.processes, recording.sent());
         }
-        self.io.processes.ack_recorded(written);
+        self.processes.ack_recorded(written);
     }
 
     /// Stores with the holder the data that a restarted gateway needs. `starts` is a process that
     /// is about to start.
-    pub(super) fn send_keepsake(&self, starts: Option<(ProcKey, &Endpoint)>) {
+    pub(super) fn store_keepsake(
+        &self,
+        deps: &LinkDeps,
+        recording: &Recording,
+        starts: Option<(ProcKey, &Endpoint)>,
+    ) {
         if !self.is_held() {
             return;
         }
-        let mut endpoints = self.io.processes.endpoints();
+        let mut endpoints = self.processes.endpoints();
         endpoints.extend(starts.map(|(proc, endpoint)| (proc, endpoint.clone())));
         let keepsake = Keepsake {
-            recording: self.recording.path().to_owned(),
-            cwd: self.deps.cwd.clone(),
-            folder: self.io.files.folder_path().map(ToOwned::to_owned),
-            secrets: self.io.body_sources.secrets().clone(),
-            tool_secret: Some(self.deps.tool_secret.clone()),
+            recording: recording.path().to_owned(),
+            cwd: deps.cwd.clone(),
+            folder: self.files.folder_path().map(ToOwned::to_owned),
+            secrets: self.body_sources.secrets().clone(),
+            tool_secret: Some(deps.tool_secret.clone()),
             endpoints,
         };
         if let Ok(bytes) = serde_json::to_vec(&keepsake) {
-            self.deps.launcher.store_keepsake(&self.deps.id, bytes);
+            deps.launcher.store_keepsake(&deps.id, bytes);
         }
-    }
-
-    /// Removes the data of a link that has ended.
-    pub(super) async fn release(&mut self) {
-        if self.is_held() {
-            self.recording.wait_written().await;
-            self.ack_recorded();
-            self.deps.launcher.end(&self.deps.id);
-        }
-        self.io.files.remove();
     }
 }

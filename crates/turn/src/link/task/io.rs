@@ -12,13 +12,15 @@ use crate::link::net::Net;
 use crate::link::processes::LinkProcesses;
 use crate::link::reads::FileReads;
 use crate::tool_endpoints::EndpointRequest;
-use aetheel_model::agent::{Action, Input, ProcKey};
+use aetheel_model::agent::{Action, Input, ProcKey, TimedInput};
 use aetheel_recording::Recording;
 
 /// Maximum grace period that a guest may request, in milliseconds.
 const GRACE_MS_LIMIT: u32 = 10_000;
 
 pub(super) struct LinkIo {
+    /// The inputs for the next call into the guest.
+    pub(super) inputs: Vec<TimedInput>,
     pub(super) processes: LinkProcesses,
     pub(super) net: Net,
     pub(super) files: LinkFiles,
@@ -36,6 +38,7 @@ impl LinkIo {
         let (requests, endpoint) = mpsc::unbounded_channel();
         deps.tool_endpoints.add(&deps.tool_secret, requests);
         Self {
+            inputs: Vec::new(),
             processes: LinkProcesses::default(),
             net: Net::new(),
             files: LinkFiles::new(&deps.launcher.scratch_prefix(), held),
@@ -44,6 +47,11 @@ impl LinkIo {
             endpoint,
             progress: recording.progress().filter(|_| held),
         }
+    }
+
+    /// Adds an input that arrived at this time.
+    pub(super) fn input(&mut self, at_ms: f64, input: Input) {
+        self.inputs.push(TimedInput { at_ms, input });
     }
 
     /// Performs an action on processes, files or the network, except the start of a process.

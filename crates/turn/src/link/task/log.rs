@@ -2,12 +2,12 @@
 
 use tracing::Span;
 
-use super::LinkTask;
+use crate::link::LinkDeps;
 use crate::link::action_error::ActionError;
-use crate::link::turns::TurnNames;
+use crate::link::turns::{LinkTurns, TurnNames};
 use aetheel_model::agent::DiagnosticLevel;
 use aetheel_model::plain::with_causes;
-use aetheel_recording::EntryKind;
+use aetheel_recording::{EntryKind, Recording};
 
 /// Number of log lines of a guest in one turn that keep their level. Further lines are logged at
 /// debug level.
@@ -23,22 +23,18 @@ pub(super) struct LinkLog {
     remarks: u32,
     /// The number of dropped actions.
     dropped: u32,
-    /// The size of the guest's actions, in bytes.
-    pub(super) action_bytes: u64,
-    /// Calls into the guest since the task last waited for an event.
-    pub(super) calls: u32,
 }
 
 impl Default for LinkLog {
     fn default() -> Self {
-        Self { span: Span::none(), remarks: 0, dropped: 0, action_bytes: 0, calls: 0 }
+        Self { span: Span::none(), remarks: 0, dropped: 0 }
     }
 }
 
 impl LinkLog {
     /// Resets the counters.
     pub(super) fn turn_begins(&mut self) {
-        *self = Self { span: std::mem::replace(&mut self.span, Span::none()), ..Self::default() };
+        (self.remarks, self.dropped) = (0, 0);
     }
 
     /// Logs a line of the guest.
@@ -59,17 +55,15 @@ impl LinkLog {
             }
         }
     }
-}
 
-impl LinkTask {
     /// Updates the span of the link. It includes the turn if only one is open. Must be called when
     /// turns or the generation change.
-    pub(super) fn renew_span(&mut self) {
-        let (link, backend, generation) =
-            (self.deps.id.as_str(), self.name(), self.deps.backend.generation());
+    pub(super) fn renew_span(&mut self, deps: &LinkDeps, turns: &LinkTurns) {
+        let (link, generation) = (deps.id.as_str(), deps.backend.generation());
+        let backend = deps.backend.descriptor().name.as_str();
         // The span has the highest level so that it is always enabled. It has no parent, because it
         // does not belong to the turn that opened the link.
-        self.log.span = match self.machine.turns.only() {
+        self.span = match turns.only() {
             Some(TurnNames { id: turn, event, lane }) => {
                 tracing::error_span!(parent: None, "link", turn, event, %lane, backend, %generation, link)
             }
@@ -78,14 +72,13 @@ impl LinkTask {
     }
 
     /// Notes an action that has no effect.
-    pub(super) fn dropped(&mut self, what: &str, error: &ActionError) {
-        if self.log.dropped > MAX_DROPPED {
+    pub(super) fn dropped(&mut self, what: &str, error: &ActionError, recording: &mut Recording) {
+        if self.dropped > MAX_DROPPED {
             return;
         }
-        self.log.dropped += 1;
-        if self.log.dropped > MAX_DROPPED {
-            self.recording
-                .host(EntryKind::Host("further dropped actions are not noted".to_owned()));
+        self.dropped += 1;
+        if self.dropped > MAX_DROPPED {
+            recording.host(EntryKind::Host("further dropped actions are not noted".to_owned()));
             return tracing::debug!("the backend's further dropped actions are not logged");
         }
         let reason = with_causes(error);
@@ -97,7 +90,7 @@ impl LinkTask {
             );
         }
         tracing::debug!(what, reason, "dropped an action of the backend");
-        self.recording.host(EntryKind::Host(dropped_note(what, error)));
+        recording.host(EntryKind::Host(dropped_note(what, error)));
     }
 }
 

@@ -1,10 +1,12 @@
 //! The task of a link, which handles one event at a time.
 //!
 //! This module waits for events. `guest` calls the guest and applies its actions, `effects` performs
-//! the effects that the machine returns, `requests` serves requests, `launch` starts processes,
-//! `output` collects the agent's output, `renewal` moves the link to a newer generation, and `log`
-//! writes its log lines. `tools` serves calls of the host's tools. `held` handles links that outlive
-//! the gateway, `checkpoint` records their state between turns, and `rebuild` restores one.
+//! the effects that the machine returns, `requests` serves requests, `tools` serves calls of the
+//! host's tools, and `renewal` moves the link to a newer generation.
+//!
+//! `io` has the connections to the world: `launch` starts processes, `output` collects their output,
+//! and `held` lets them outlive the gateway. `checkpoint` records the state of a link between turns,
+//! `rebuild` restores a link, and `log` writes its log lines.
 
 mod checkpoint;
 mod effects;
@@ -27,6 +29,7 @@ use tokio::time::{Instant, sleep_until};
 use tracing::Instrument as _;
 
 use self::checkpoint::Checkpoints;
+use self::guest::GuestUsage;
 use self::held::next_progress;
 use self::io::LinkIo;
 use self::log::LinkLog;
@@ -35,7 +38,8 @@ use self::rebuild::{Rebuilt, Replay};
 use super::machine::{LinkMachine, MachineSettings};
 use super::senders::ReplySenders;
 use super::{FormerLink, LinkDeps, LinkReport, LinkRequest, LinkState};
-use aetheel_model::agent::{Exit, Input, TimedInput};
+use crate::ProcessEvent;
+use aetheel_model::agent::{Exit, Input};
 use aetheel_recording::comparison::RebuildError;
 use aetheel_recording::{EntryKind, Guest, GuestFailure, Recording};
 
@@ -50,8 +54,7 @@ struct LinkTask {
     recording: Recording,
     /// The guest, or its failure.
     guest: Result<Box<dyn Guest>, GuestFailure>,
-    /// The inputs for the next call into the guest.
-    inputs: Vec<TimedInput>,
+    usage: GuestUsage,
     machine: LinkMachine,
     io: LinkIo,
     replies: ReplySenders,
@@ -70,7 +73,7 @@ pub(super) async fn run(
         deps.launcher = bound;
     }
     let guest = deps.backend.open().await;
-    let mut task = LinkTask::new(LinkParts::new(deps, recording), guest, state);
+    let mut task = LinkTask::new(deps, recording, guest, state);
     // A link is opened for a request, which arrives now.
     if let Some(first) = requests.recv().await {
         let span = task.log.span.clone();
@@ -110,62 +113,35 @@ pub(super) async fn resume(
         Ok(guest) => guest,
         Err(failure) => return Err(failed(failure.into(), recording)),
     };
-    let mut replay = Replay::new(LinkParts::new(deps, recording), guest);
-    let replayed = match replay.run(&former).await {
-        Ok(replayed) => replayed,
-        Err(error) => return Err(failed(error, replay.into_parts().0.recording)),
-    };
-    let (parts, guest) = replay.into_parts();
-    let mut task = LinkTask::new(parts, Ok(guest), state);
-    match task.take_over(replayed, &former).await {
-        Ok(rebuilt) => Ok((rebuilt, task.run_loop(requests))),
-        Err(error) => Err(failed(error, task.recording)),
-    }
-}
-
-/// The parts of a link that its recording determines, with their connections.
-struct LinkParts {
-    deps: LinkDeps,
-    recording: Recording,
-    machine: LinkMachine,
-    io: LinkIo,
-    replies: ReplySenders,
-}
-
-impl LinkParts {
-    fn new(deps: LinkDeps, mut recording: Recording) -> Self {
-        // The agent may print the address that it was given.
-        recording.hide([&deps.tool_secret]);
-        Self {
-            machine: LinkMachine::new(MachineSettings::new(deps.backend.descriptor(), &deps.host)),
-            io: LinkIo::new(&deps, &recording),
-            recording,
-            replies: ReplySenders::default(),
-            deps,
-        }
+    let mut replay = Replay::new(LinkTask::new(deps, recording, Ok(guest), state));
+    match replay.run(&former).await {
+        Ok(rebuilt) => Ok((rebuilt, replay.task.run_loop(requests))),
+        Err(error) => Err(failed(error, replay.task.recording)),
     }
 }
 
 impl LinkTask {
     fn new(
-        parts: LinkParts,
+        deps: LinkDeps,
+        mut recording: Recording,
         guest: Result<Box<dyn Guest>, GuestFailure>,
         state: Arc<LinkState>,
     ) -> Self {
-        let LinkParts { deps, recording, machine, io, replies } = parts;
+        // The agent may print the address that it was given.
+        recording.hide([&deps.tool_secret]);
         let mut task = Self {
+            machine: LinkMachine::new(MachineSettings::new(deps.backend.descriptor(), &deps.host)),
+            io: LinkIo::new(&deps, &recording),
             deps,
             state,
             recording,
             guest,
-            inputs: Vec::new(),
-            machine,
-            io,
-            replies,
+            usage: GuestUsage::default(),
+            replies: ReplySenders::default(),
             checkpoints: Checkpoints::default(),
             log: LinkLog::default(),
         };
-        task.renew_span();
+        task.log.renew_span(&task.deps, &task.machine.turns);
         task
     }
 
@@ -191,7 +167,7 @@ impl LinkTask {
         reachable: &mut bool,
         requests: &mut mpsc::UnboundedReceiver<LinkRequest>,
     ) -> bool {
-        if !self.inputs.is_empty() {
+        if !self.io.inputs.is_empty() {
             self.call_guest().await;
             return true;
         }
@@ -200,12 +176,13 @@ impl LinkTask {
             return false;
         }
         let deadline = self.deadline();
-        self.log.calls = 0;
+        self.usage.calls = 0;
         tokio::select! {
-            (proc, event) = self.io.processes.next_event() => match event {
-                Some(event) => self.process_event(proc, event),
-                None => self.process_exited(proc, Exit::Unknown, String::new()),
-            },
+            (proc, event) = self.io.processes.next_event() => {
+                let lost = ProcessEvent::Exited { how: Exit::Unknown, stderr_tail: String::new() };
+                let (now, event) = (self.recording.now(), event.unwrap_or(lost));
+                self.io.process_event(now, proc, event, &mut self.machine);
+            }
             request = requests.recv(), if *reachable => match request {
                 Some(request) => self.serve(request).await,
                 // No handle is left, so the link ends in an orderly way.
@@ -214,9 +191,12 @@ impl LinkTask {
                     self.machine.retire(self.recording.now());
                 }
             },
-            input = self.io.net.next() => self.net_input(input),
+            input = self.io.net.next() => self.io.net_input(self.recording.now(), input),
             Some(request) = self.io.endpoint.recv() => self.serve_agent(request),
-            read = self.io.reads.next() => self.file_read(read),
+            read = self.io.reads.next() => {
+                let note = self.machine.file_read(self.recording.now(), read);
+                note.into_iter().for_each(|note| self.recording.host(note));
+            }
             lines = next_progress(&mut self.io.progress) => self.io.processes.ack_recorded(lines),
             () = sleep_until(deadline) => self.machine.on_deadline(self.recording.now()),
         }
@@ -249,27 +229,13 @@ impl LinkTask {
     }
 
     fn input(&mut self, input: Input) {
-        let at_ms = self.recording.now();
-        self.inputs.push(TimedInput { at_ms, input });
+        self.io.input(self.recording.now(), input);
     }
 
     /// Adds a note of the host to the recording and applies it.
     fn record(&mut self, entry: EntryKind) {
         self.machine.apply_entry(self.recording.now(), &entry);
         self.recording.host(entry);
-    }
-
-    fn name(&self) -> &str {
-        &self.deps.backend.descriptor().name
-    }
-
-    /// Updates the state that the handles of the link read.
-    fn publish_state(&self) {
-        if self.machine.closing.is_ending() {
-            self.state.close();
-        }
-        self.state.set_output(self.machine.output.any);
-        self.state.set_turns(self.machine.turns.count());
     }
 
     /// Reports the end to all turns, waits for their drivers to finish, and removes the link's
@@ -288,7 +254,12 @@ impl LinkTask {
                 None => break,
             }
         }
-        self.release().await;
+        if self.io.is_held() {
+            self.recording.wait_written().await;
+            self.io.ack_recorded(&self.machine, &self.recording);
+            self.deps.launcher.end(&self.deps.id);
+        }
+        self.io.files.remove();
     }
 }
 

@@ -1,5 +1,6 @@
 //! Moves a link to a newer generation of its backend.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::LinkTask;
@@ -13,92 +14,44 @@ impl LinkTask {
     /// turns by the saved state of the present guest. Returns whether the link is on that
     /// generation now.
     pub(super) async fn renew(&mut self, backend: Arc<dyn Backend>) -> bool {
-        if self.machine.closing.is_ending() || self.guest.is_err() || !self.inputs.is_empty() {
+        if self.machine.closing.is_ending() || self.guest.is_err() || !self.io.inputs.is_empty() {
             return false;
         }
-        if self.deps.backend.generation() == backend.generation() {
+        let (from, to) = (self.deps.backend.generation().clone(), backend.generation().clone());
+        if from == to {
             return true;
         }
-        let refusal = match self.is_held() {
-            true => match self.renew_by_recording(&backend).await {
-                Ok(()) => return true,
-                refusal => refusal.err(),
-            },
-            false => None,
-        };
-        if self.machine.turns.is_empty() {
-            return self.renew_by_state(backend).await;
-        }
-        if let Some(error) = refusal {
-            let why = with_causes(&error);
-            let (from, to) = (self.deps.backend.generation(), backend.generation());
-            tracing::debug!(%from, %to, why, "a link cannot move to the new version now: its turns finish on the old one, or it moves later");
-        }
-        false
-    }
-
-    /// Moves to a generation whose guest returns the same actions for the recording. If the
-    /// recording does not have all inputs of the present guest, the part after a checkpoint is
-    /// used.
-    ///
-    /// # Errors
-    /// Returns an error if the recording is incomplete or its guest returns other actions.
-    async fn renew_by_recording(&mut self, backend: &Arc<dyn Backend>) -> Result<(), RebuildError> {
-        self.recording.wait_written().await;
-        let path = self.recording.path().to_owned();
-        // Between two turns, the guest saves its state, and the recording then contains it.
-        let most = if self.machine.turns.is_empty() { 1 } else { usize::MAX };
-        let read = move || -> Result<Vec<RecordingTail>, RebuildError> {
-            let text = std::fs::read_to_string(path).map_err(|_| RebuildError::Unreadable)?;
-            let tails = RecordingTail::positions(&text).into_iter().rev().take(most);
-            Ok(tails.filter_map(|position| RecordingTail::parse(&text, position).ok()).collect())
-        };
-        let tails = tokio::task::spawn_blocking(read).await;
-        let tails = tails.unwrap_or(Err(RebuildError::Unreadable))?;
-        let mut refusal = RebuildError::Unreadable;
-        for tail in tails {
-            match replay_tail(&**backend, &tail).await {
-                Ok(guest) => {
-                    self.renewed_by(backend, guest, tail.checkpoint.is_some());
-                    return Ok(());
+        let turns = self.machine.turns.len();
+        if self.io.is_held() {
+            self.recording.wait_written().await;
+            let path = self.recording.path().to_owned();
+            match replayed_guest(&*backend, path, turns > 0).await {
+                Ok((guest, since)) => {
+                    tracing::info!(%from, %to, turns, "link moved to the new version: its actions for the recording are the same");
+                    self.recording.host(EntryKind::Host(format!(
+                        "from here on generation {to}, which replayed all of the above{since}"
+                    )));
+                    self.move_to(backend, guest);
+                    // The next checkpoint names the new component.
+                    self.checkpoints.request();
+                    return true;
                 }
-                Err(error) => {
-                    let is_incomplete = matches!(error, RebuildError::Incomplete(_));
-                    refusal = error;
-                    if !is_incomplete {
-                        break;
-                    }
+                Err(error) if turns > 0 => {
+                    let why = with_causes(&error);
+                    tracing::debug!(%from, %to, why, "a link cannot move to the new version now: its turns finish on the old one, or it moves later");
                 }
+                Err(_) => {}
             }
         }
-        Err(refusal)
+        turns == 0 && self.renew_by_state(backend).await
     }
 
-    /// Continues with a guest that replayed the recording, or the part after a checkpoint.
-    fn renewed_by(
-        &mut self,
-        backend: &Arc<dyn Backend>,
-        guest: Box<dyn Guest>,
-        by_checkpoint: bool,
-    ) {
-        let (from, to) = (self.deps.backend.generation(), backend.generation());
-        let turns = self.machine.turns.len();
-        tracing::info!(%from, %to, turns, "link moved to the new version: its actions for the recording are the same");
-        let since = if by_checkpoint { " since a checkpoint" } else { "" };
-        self.recording.host(EntryKind::Host(format!(
-            "from here on generation {to}, which replayed all of the above{since}"
-        )));
+    fn move_to(&mut self, backend: Arc<dyn Backend>, guest: Box<dyn Guest>) {
         self.guest = Ok(guest);
-        self.set_backend(Arc::clone(backend));
-        // The next checkpoint names the new component.
-        self.checkpoints.request();
-    }
-
-    fn set_backend(&mut self, backend: Arc<dyn Backend>) {
         self.state.renewed(backend.generation());
         self.machine.settings = MachineSettings::new(backend.descriptor(), &self.deps.host);
         self.deps.backend = backend;
-        self.renew_span();
+        self.log.renew_span(&self.deps, &self.machine.turns);
     }
 
     /// Moves between turns by loading the state that the present guest saves.
@@ -118,29 +71,59 @@ impl LinkTask {
             guest.load(&state, &saved_by).await?;
             Ok::<_, GuestFailure>(guest)
         };
-        match loaded.await {
-            Ok(guest) => {
-                let (from, to) =
-                    (self.deps.backend.generation().clone(), backend.generation().clone());
-                tracing::info!(%from, %to, "link moved to the new version");
-                self.recording.host(EntryKind::Moved {
-                    generation: to.number,
-                    digest: to.digest.clone(),
-                    saved_by: saved_by.clone(),
-                    state: state.clone(),
-                });
-                self.guest = Ok(guest);
-                self.set_backend(backend);
-                if self.is_held() && self.is_between_turns() {
-                    // Without it, a restarted gateway could not rebuild the link.
-                    self.record_checkpoint(state, saved_by);
-                }
-                true
-            }
+        let guest = match loaded.await {
+            Ok(guest) => guest,
             Err(failure) => {
                 tracing::info!(%failure, "link stays on its version until it is idle");
-                false
+                return false;
             }
+        };
+        let (from, to) = (self.deps.backend.generation(), backend.generation());
+        tracing::info!(%from, %to, "link moved to the new version");
+        self.recording.host(EntryKind::Moved {
+            generation: to.number,
+            digest: to.digest.clone(),
+            saved_by: saved_by.clone(),
+            state: state.clone(),
+        });
+        self.move_to(backend, guest);
+        if self.io.is_held() && self.machine.is_between_turns() {
+            // Without it, a restarted gateway could not rebuild the link.
+            self.record_checkpoint(state, saved_by);
+        }
+        true
+    }
+}
+
+/// Returns a guest that returns the same actions for the recording, and a description of the part
+/// that it replayed. If the recording does not have all inputs of the present guest, the part after
+/// a checkpoint is used. With `older`, the checkpoints before the last one count too: between two
+/// turns, the present guest can save its state instead.
+///
+/// # Errors
+/// Returns an error if the recording is incomplete or the guest returns other actions.
+async fn replayed_guest(
+    backend: &dyn Backend,
+    recording: PathBuf,
+    older: bool,
+) -> Result<(Box<dyn Guest>, &'static str), RebuildError> {
+    let read = move || -> Result<Vec<RecordingTail>, RebuildError> {
+        let text = std::fs::read_to_string(recording).map_err(|_| RebuildError::Unreadable)?;
+        let most = if older { usize::MAX } else { 1 };
+        let tails = RecordingTail::positions(&text).into_iter().rev().take(most);
+        Ok(tails.filter_map(|position| RecordingTail::parse(&text, position).ok()).collect())
+    };
+    let tails = tokio::task::spawn_blocking(read).await;
+    let mut refusal = RebuildError::Unreadable;
+    for tail in tails.unwrap_or(Err(RebuildError::Unreadable))? {
+        match replay_tail(backend, &tail).await {
+            Ok(guest) => {
+                let since = if tail.checkpoint.is_some() { " since a checkpoint" } else { "" };
+                return Ok((guest, since));
+            }
+            Err(error @ RebuildError::Incomplete(_)) => refusal = error,
+            Err(error) => return Err(error),
         }
     }
+    Err(refusal)
 }

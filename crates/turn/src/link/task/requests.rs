@@ -38,7 +38,11 @@ impl LinkTask {
                 self.input(Input::Command(HostCommand::Steer(steer)));
             }
             LinkRequest::End(turn, ending) => self.end(turn, ending),
-            LinkRequest::Query(query) => self.query(query),
+            LinkRequest::Query(LinkQuery { session, kind, reply_tx }) => {
+                let query = self.machine.replies.next();
+                self.replies.add_query(query, reply_tx);
+                self.input(Input::Command(HostCommand::Query(AgentQuery { query, session, kind })));
+            }
             LinkRequest::CloseSession(session) => {
                 if turns.sessions.get(session).is_some() {
                     self.input(Input::Command(HostCommand::CloseSession(session)));
@@ -83,8 +87,9 @@ impl LinkTask {
             )));
         }
         self.io.body_sources.add_blobs(start.turn, blobs);
+        (self.usage.action_bytes, self.usage.calls) = (0, 0);
         self.log.turn_begins();
-        self.renew_span();
+        self.log.renew_span(&self.deps, &self.machine.turns);
         start.agent_version = self.deps.agent_version();
         self.input(Input::Command(HostCommand::StartTurn(start)));
     }
@@ -94,9 +99,9 @@ impl LinkTask {
         self.replies.remove_turn(turn.turn);
         let Some(id) = self.machine.turns.id(turn.turn) else { return };
         self.record(EntryKind::Ending { turn: id, how: ending });
-        self.renew_span();
+        self.log.renew_span(&self.deps, &self.machine.turns);
         self.io.body_sources.forget_blobs(turn.turn);
-        self.ack_recorded();
+        self.io.ack_recorded(&self.machine, &self.recording);
         self.checkpoints.request();
         if self.machine.turns.is_empty() && self.recording.should_rotate() {
             self.machine.retire(self.recording.now());
@@ -113,12 +118,5 @@ impl LinkTask {
             self.recording.hide(secret.flat_map(|(_, words)| words));
         }
         self.input(Input::Command(HostCommand::Answer(AskAnswer { ask, decision })));
-    }
-
-    fn query(&mut self, query: LinkQuery) {
-        let LinkQuery { session, kind, reply_tx } = query;
-        let query = self.machine.replies.next();
-        self.replies.add_query(query, reply_tx);
-        self.input(Input::Command(HostCommand::Query(AgentQuery { query, session, kind })));
     }
 }

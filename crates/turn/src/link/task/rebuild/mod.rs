@@ -5,18 +5,17 @@
 //! The guest's actions are compared with the recorded ones. The effects of the entries are not
 //! performed again if the recording shows that they were (`replay`). Unfinished work at the end of
 //! the recording is completed (`takeover`): commands that the holder did not receive are sent, and
-//! HTTP requests without a response fail. `state` collects what is open meanwhile.
+//! HTTP requests without a response fail. `pending` collects what is open meanwhile.
 
+mod pending;
 mod recorded;
 mod replay;
-mod state;
 mod takeover;
 mod turns;
 
 pub(super) use self::replay::Replay;
 pub(crate) use self::turns::RebuiltTurn;
 
-use self::state::RebuildState;
 use crate::link::LinkSession;
 use aetheel_model::agent::{SessionKey, TurnKey};
 
@@ -32,11 +31,4 @@ pub(crate) struct Rebuilt {
     pub(crate) last_turn: TurnKey,
     /// The number of inputs that the guest got.
     pub(crate) replayed: u64,
-}
-
-/// The work that a replayed recording leaves.
-pub(super) struct Replayed {
-    notes: RebuildState,
-    /// The time of the last entry, in milliseconds of the link's time.
-    last: f64,
 }

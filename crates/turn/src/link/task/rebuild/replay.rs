@@ -3,24 +3,21 @@
 
 use std::collections::BTreeMap;
 
-use tokio::sync::mpsc;
-
-use super::Replayed;
-use super::state::RebuildState;
+use super::Rebuilt;
+use super::pending::PendingEffects;
+use super::recorded::RecordedActions;
+use super::turns::RebuiltTurns;
 use crate::link::machine::{LinkEffect, LinkMachine, command_target};
-use crate::link::reads::FileRead;
-use crate::link::senders::ReplySenders;
 use crate::link::sessions::LinkSession;
-use crate::link::task::io::LinkIo;
 use crate::link::task::log::dropped_note;
-use crate::link::task::{BATCH, LinkParts};
-use crate::link::{FormerLink, LinkDeps, LinkReport};
-use crate::{Blob, SurvivingProcess};
+use crate::link::task::{BATCH, LinkTask};
+use crate::link::{FormerLink, LinkReport};
+use crate::{Blob, ProcessCommand, SurvivingProcess};
 use aetheel_model::agent::{
-    Action, HostCommand, Input, PromptPart, StartTurn, TimedInput, TurnKey, TurnRef,
+    Action, HostCommand, Input, ProcKey, PromptPart, StartTurn, TurnKey, TurnRef,
 };
 use aetheel_recording::comparison::RebuildError;
-use aetheel_recording::{Checkpoint, EntryKind, Guest, Recording, RecordingEntry};
+use aetheel_recording::{Checkpoint, EntryKind, Guest, GuestFailure, RecordingEntry};
 
 /// How an action of the guest was performed.
 #[derive(Clone, Copy)]
@@ -33,33 +30,37 @@ struct Performed {
 /// The effects of inputs and notes have no actions that could be missing.
 const RECORDED: Performed = Performed { is_recorded: true, was_sent: true };
 
-/// Replays a recording to a new machine and a fresh guest.
+/// Replays a recording to a new link with a fresh guest.
 pub(in crate::link::task) struct Replay {
-    deps: LinkDeps,
-    recording: Recording,
-    guest: Box<dyn Guest>,
-    machine: LinkMachine,
-    io: LinkIo,
-    replies: ReplySenders,
-    /// The inputs for the next call into the guest.
-    inputs: Vec<TimedInput>,
-    notes: RebuildState,
+    pub(in crate::link::task) task: LinkTask,
+    recorded: RecordedActions,
+    /// The actions of the guest that are not recorded, and notes about them.
+    pub(super) unrecorded: Vec<EntryKind>,
+    /// The number of inputs that the guest got.
+    pub(super) replayed: u64,
+    pub(super) turns: RebuiltTurns,
+    /// The processes that outlived the gateway.
+    pub(super) surviving: Vec<SurvivingProcess>,
+    /// Commands that a process did not receive.
+    pub(super) pending_commands: Vec<(ProcKey, ProcessCommand)>,
+    pub(super) pending: PendingEffects,
 }
 
 impl Replay {
-    pub(in crate::link::task) fn new(parts: LinkParts, guest: Box<dyn Guest>) -> Self {
-        let LinkParts { deps, recording, machine, io, replies } = parts;
-        let (inputs, notes) = (Vec::new(), RebuildState::default());
-        Self { deps, recording, guest, machine, io, replies, inputs, notes }
+    pub(in crate::link::task) fn new(task: LinkTask) -> Self {
+        Self {
+            task,
+            recorded: RecordedActions::default(),
+            unrecorded: Vec::new(),
+            replayed: 0,
+            turns: RebuiltTurns::default(),
+            surviving: Vec::new(),
+            pending_commands: Vec::new(),
+            pending: PendingEffects::default(),
+        }
     }
 
-    /// Returns the parts of the link, and the guest.
-    pub(in crate::link::task) fn into_parts(self) -> (LinkParts, Box<dyn Guest>) {
-        let Self { deps, recording, guest, machine, io, replies, .. } = self;
-        (LinkParts { deps, recording, machine, io, replies }, guest)
-    }
-
-    /// Replays a part of the recording.
+    /// Replays a part of the recording, and continues the link with its processes and turns.
     ///
     /// # Errors
     /// [`RebuildError`]. If it [allows another attempt](RebuildError::allows_another_attempt),
@@ -67,38 +68,44 @@ impl Replay {
     pub(in crate::link::task) async fn run(
         &mut self,
         former: &FormerLink<'_>,
-    ) -> Result<Replayed, RebuildError> {
-        self.notes = RebuildState::of(former)?;
-        let FormerLink { tail, keepsake, .. } = former;
+    ) -> Result<Rebuilt, RebuildError> {
+        let FormerLink { tail, keepsake, survivor } = former;
+        self.recorded = RecordedActions::of(&tail.entries)?;
+        self.turns = RebuiltTurns::of(&tail.entries);
+        self.surviving = survivor.processes.clone();
         if let Some(folder) = &keepsake.folder {
-            self.io.files.take_over(folder).map_err(RebuildError::Folder)?;
+            self.task.io.files.take_over(folder).map_err(RebuildError::Folder)?;
         }
-        self.io.body_sources.take_over(keepsake.secrets.clone());
+        self.task.io.body_sources.take_over(keepsake.secrets.clone());
         if let Some(checkpoint) = &tail.checkpoint {
             for process in &checkpoint.processes {
-                if process.running && self.notes.lacks_commands(process.proc, process.commands) {
+                if process.running && self.lacks_commands(process.proc, process.commands) {
                     return Err(RebuildError::Incomplete(
                         "its agent did not receive a command from before the checkpoint",
                     ));
                 }
                 let listens = keepsake.endpoints.contains_key(&process.proc);
-                self.machine.processes.restore(process, listens);
+                self.task.machine.processes.restore(process, listens);
             }
             self.load_checkpoint(checkpoint).await?;
         }
         let last = self.replay_entries(&tail.entries).await?;
-        if !self.notes.recorded.expected.is_empty() {
+        let LinkMachine { processes, closing, turns, .. } = &self.task.machine;
+        if !self.recorded.expected.is_empty() {
             return Err(RebuildError::Differs);
         }
-        if self.machine.closing.is_ending() && self.machine.turns.is_empty() {
+        if closing.is_ending() && turns.is_empty() {
             return Err(RebuildError::Leaving);
         }
-        let is_incomplete =
-            |living: &SurvivingProcess| self.machine.processes.lines(living.proc) < living.recorded;
-        if self.notes.surviving.iter().any(is_incomplete) {
+        if self.surviving.iter().any(|living| processes.lines(living.proc) < living.recorded) {
             return Err(RebuildError::Incomplete("lines of its agent are missing"));
         }
-        Ok(Replayed { notes: std::mem::take(&mut self.notes), last })
+        self.take_over(former, last).await
+    }
+
+    /// Returns whether a surviving process received fewer commands than these.
+    fn lacks_commands(&self, proc: ProcKey, commands: u64) -> bool {
+        self.surviving.iter().any(|living| living.proc == proc && living.commands < commands)
     }
 
     /// Restores the guest and the link from a checkpoint.
@@ -114,17 +121,21 @@ impl Replay {
             let safety = session.safety;
             sessions.insert(session.key, LinkSession { lane, cwd, safety, native });
         }
-        if !checkpoint.files.iter().all(|name| self.io.files.restore(name)) {
+        if !checkpoint.files.iter().all(|name| self.task.io.files.restore(name)) {
             return Err(RebuildError::Incomplete("a file of its guest is missing"));
         }
-        checkpoint.guest.load_into(&mut *self.guest).await?;
-        self.machine.turns.sessions.restore(sessions, checkpoint.last_turn);
-        self.machine.replies.skip_to(checkpoint.last_reply);
+        checkpoint.guest.load_into(&mut **self.guest()?).await?;
+        self.task.machine.turns.sessions.restore(sessions, checkpoint.last_turn);
+        self.task.machine.replies.skip_to(checkpoint.last_reply);
         let timers = checkpoint.timers.iter().map(|timer| (timer.timer, timer.at_ms as f64));
-        self.machine.timers.extend(timers);
-        self.machine.processes.requests.extend(&checkpoint.requests);
-        self.machine.processes.streams.extend(&checkpoint.streams);
+        self.task.machine.timers.extend(timers);
+        self.task.machine.processes.requests.extend(&checkpoint.requests);
+        self.task.machine.processes.streams.extend(&checkpoint.streams);
         Ok(())
+    }
+
+    fn guest(&mut self) -> Result<&mut Box<dyn Guest>, GuestFailure> {
+        self.task.guest.as_mut().map_err(|failure| failure.clone())
     }
 
     /// Replays entries. Returns the time of the last one.
@@ -134,9 +145,10 @@ impl Replay {
             now = entry.t.max(now);
             match &entry.kind {
                 EntryKind::In(input) => {
-                    self.inputs.push(TimedInput { at_ms: entry.t, input: input.clone() });
+                    self.task.io.input(entry.t, input.clone());
                     let more = entries.get(at + 1).map(|next| &next.kind);
-                    if !matches!(more, Some(EntryKind::In(_))) || self.inputs.len() >= BATCH {
+                    if !matches!(more, Some(EntryKind::In(_))) || self.task.io.inputs.len() >= BATCH
+                    {
                         self.replay_inputs(entry.t).await?;
                     }
                 }
@@ -144,9 +156,9 @@ impl Replay {
                 EntryKind::Attached { .. } => {}
                 note => {
                     if let EntryKind::Returned(result) = note {
-                        self.notes.result_recorded(result.call);
+                        self.pending.result_recorded(result.call);
                     }
-                    self.machine.apply_entry(entry.t, note);
+                    self.task.machine.apply_entry(entry.t, note);
                     self.replay_effects(RECORDED, entry.t);
                 }
             }
@@ -157,39 +169,39 @@ impl Replay {
     /// Applies the collected inputs, passes them to the guest, compares its actions with the
     /// recorded ones and applies them.
     async fn replay_inputs(&mut self, t: f64) -> Result<(), RebuildError> {
-        let inputs = std::mem::take(&mut self.inputs);
+        let inputs = std::mem::take(&mut self.task.io.inputs);
         for timed in &inputs {
             self.replay_input(&timed.input, timed.at_ms).await?;
         }
-        self.machine.ledger.inputs(inputs.iter().map(|timed| &timed.input));
-        self.notes.replayed += inputs.len() as u64;
-        let actions = self.guest.handle(inputs).await?;
-        self.machine.ledger.actions(&actions);
+        self.task.machine.ledger.inputs(inputs.iter().map(|timed| &timed.input));
+        self.replayed += inputs.len() as u64;
+        let actions = self.guest()?.handle(inputs).await?;
+        self.task.machine.ledger.actions(&actions);
         for action in actions {
-            let is_recorded = self.notes.recorded.expected.consume(&action)?;
+            let is_recorded = self.recorded.expected.consume(&action)?;
             if !is_recorded {
-                self.notes.unrecorded.push(EntryKind::Out(action.clone()));
+                self.unrecorded.push(EntryKind::Out(action.clone()));
             }
             if let Action::TurnDone(done) = &action {
                 self.replay_reads(done.turn, t).await;
             }
             if let Action::Ask(ask) = &action
-                && let Some(ruling) = self.notes.recorded.next_ruling(ask.ask)
+                && let Some(ruling) = self.recorded.next_ruling(ask.ask)
             {
                 let turn = TurnRef { session: ask.session, turn: ask.turn };
-                if self.machine.turns.check_running(turn).is_ok() {
-                    self.replies.report(turn.turn, LinkReport::Ruled(ruling));
+                if self.task.machine.turns.check_running(turn).is_ok() {
+                    self.task.replies.report(turn.turn, LinkReport::Ruled(ruling));
                 }
             }
-            let was_sent = !is_recorded || self.notes.recorded.was_sent(&action);
-            self.machine.apply_action(t, action);
+            let was_sent = !is_recorded || self.recorded.was_sent(&action);
+            self.task.machine.apply_action(t, action);
             self.replay_effects(Performed { is_recorded, was_sent }, t);
         }
         Ok(())
     }
 
     async fn replay_input(&mut self, input: &Input, t: f64) -> Result<(), RebuildError> {
-        self.notes.input_recorded(input);
+        self.pending.input_recorded(input);
         match input {
             Input::Command(HostCommand::StartTurn(start)) => {
                 self.replay_turn_start(start, t).await?;
@@ -197,47 +209,40 @@ impl Replay {
             Input::Command(HostCommand::Shutdown) => return Err(RebuildError::Leaving),
             _ => {}
         }
-        self.machine.apply_input(t, input);
+        self.task.machine.apply_input(t, input);
         self.replay_effects(RECORDED, t);
         Ok(())
     }
 
     async fn replay_turn_start(&mut self, start: &StartTurn, t: f64) -> Result<(), RebuildError> {
-        let names = self.machine.turns.next.clone();
+        let names = self.task.machine.turns.next.clone();
         let names = names.ok_or(RebuildError::Incomplete("a turn has no name"))?;
-        let (reports, received) = mpsc::unbounded_channel();
-        if self.notes.turns.begin(&names, start, received, t) {
-            self.io.body_sources.add_blobs(start.turn, blobs(start).await);
-            self.replies.add_turn(start.turn, reports);
+        if let Some(reports) = self.turns.begin(&names, start, t) {
+            self.task.io.body_sources.add_blobs(start.turn, blobs(start).await);
+            self.task.replies.add_turn(start.turn, reports);
         }
         Ok(())
     }
 
     /// Reads the files of a turn whose contents are not recorded, although the guest ended the turn.
     async fn replay_reads(&mut self, turn: TurnKey, t: f64) {
-        let unread = self.machine.calls.unread_files(turn);
+        let unread = self.task.machine.calls.unread_files(turn);
         let is_unread = |effect: &LinkEffect| matches!(effect, LinkEffect::ReadFile { call, .. } if unread.contains(call));
-        for effect in self.notes.take_pending(is_unread) {
+        for effect in self.pending.take(is_unread) {
             if let LinkEffect::ReadFile { call, file, cwd } = effect {
-                self.io.reads.begin(call, file, cwd);
+                self.task.io.reads.begin(call, file, cwd);
             }
         }
-        while !self.machine.calls.unread_files(turn).is_empty() {
-            let FileRead { call, result } = self.io.reads.next().await;
-            match result {
-                Ok(artifact) => {
-                    let note = EntryKind::Attached { call, turn, artifact };
-                    self.machine.apply_entry(t, &note);
-                    self.recording.host(note);
-                }
-                Err(error) => self.machine.refuse_call(call, error.into()),
-            }
+        while !self.task.machine.calls.unread_files(turn).is_empty() {
+            let read = self.task.io.reads.next().await;
+            let note = self.task.machine.file_read(t, read);
+            note.into_iter().for_each(|note| self.task.recording.host(note));
             self.replay_effects(RECORDED, t);
         }
     }
 
     fn replay_effects(&mut self, performed: Performed, t: f64) {
-        while let Some(effect) = self.machine.turns.effects.next() {
+        while let Some(effect) = self.task.machine.turns.effects.next() {
             self.replay_effect(effect, performed, t);
         }
     }
@@ -249,19 +254,19 @@ impl Replay {
             LinkEffect::Report(turn, report) | LinkEffect::Repeat(turn, report) => {
                 self.replay_report(turn, report, t);
             }
-            LinkEffect::Perform(Action::Spawn(_)) => self.notes.add_pending(effect),
+            LinkEffect::Perform(Action::Spawn(_)) => self.pending.push(effect),
             LinkEffect::Perform(action) => self.replay_action(action, performed),
             LinkEffect::ReadFile { call, .. } => {
-                let turn = self.machine.calls.get(call).map_or(0, |open| open.turn.turn);
-                match self.notes.recorded.attached.remove(&(turn, call)) {
+                let turn = self.task.machine.calls.get(call).map_or(0, |open| open.turn.turn);
+                match self.recorded.attached.remove(&(turn, call)) {
                     Some(artifact) => {
                         let note = EntryKind::Attached { call, turn, artifact };
-                        self.machine.apply_entry(t, &note);
+                        self.task.machine.apply_entry(t, &note);
                     }
-                    None => self.notes.add_pending(effect),
+                    None => self.pending.push(effect),
                 }
             }
-            LinkEffect::Input(_) | LinkEffect::Return { .. } => self.notes.add_pending(effect),
+            LinkEffect::Input(_) | LinkEffect::Return { .. } => self.pending.push(effect),
             LinkEffect::ShowMissingTools(_)
             | LinkEffect::Note(_)
             | LinkEffect::Steered(..)
@@ -278,38 +283,38 @@ impl Replay {
 
     fn replay_action(&mut self, action: Action, performed: Performed) {
         if let Action::PutFile(file) = &action {
-            if !self.io.files.restore(&file.name) {
-                let _ = self.io.files.put(file, &mut self.io.body_sources);
+            if !self.task.io.files.restore(&file.name) {
+                let _ = self.task.io.files.put(file, &mut self.task.io.body_sources);
             }
             return;
         }
         let Some(proc) = command_target(&action) else { return };
         if !performed.was_sent {
-            return self.machine.processes.command_dropped(&action);
+            return self.task.machine.processes.command_dropped(&action);
         }
-        let is_pending = self.notes.lacks_commands(proc, self.machine.processes.commands(proc));
+        let is_pending = self.lacks_commands(proc, self.task.machine.processes.commands(proc));
         if performed.is_recorded && !is_pending {
             // The text of one that was sent may not be available any more.
             return;
         }
-        match self.io.command(&action) {
-            Ok(command) => self.notes.pending_commands.extend(command.filter(|_| is_pending)),
+        match self.task.io.command(&action) {
+            Ok(command) => self.pending_commands.extend(command.filter(|_| is_pending)),
             Err(_) if performed.is_recorded => {}
             Err(error) => {
-                self.machine.processes.command_dropped(&action);
-                self.notes.unrecorded.push(EntryKind::Host(dropped_note("write", &error)));
+                self.task.machine.processes.command_dropped(&action);
+                self.unrecorded.push(EntryKind::Host(dropped_note("write", &error)));
             }
         }
     }
 
     fn replay_report(&mut self, turn: TurnKey, report: LinkReport, t: f64) {
-        self.notes.turns.reported(turn, &report, t);
+        self.turns.reported(turn, &report, t);
         if let LinkReport::Event(_) = report {
-            let ago_ms = (self.recording.now() - t).max(0.0) as i64;
+            let ago_ms = (self.task.recording.now() - t).max(0.0) as i64;
             let at_ms = jiff::Timestamp::now().as_millisecond() - ago_ms;
-            self.replies.report(turn, LinkReport::Replayed(at_ms));
+            self.task.replies.report(turn, LinkReport::Replayed(at_ms));
         }
-        self.replies.report(turn, report);
+        self.task.replies.report(turn, report);
     }
 }
 

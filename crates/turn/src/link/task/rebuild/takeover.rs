@@ -1,116 +1,115 @@
 //! Continues a link after the replay: with its processes, its requests and its turns.
 
-use super::state::RebuildState;
-use super::{RESTARTED, Rebuilt, Replayed};
+use super::replay::Replay;
+use super::{RESTARTED, Rebuilt, RebuiltTurn};
 use crate::SurvivingProcess;
-use crate::link::task::LinkTask;
 use crate::link::{FormerLink, Keepsake};
-use aetheel_model::agent::{Exit, HttpFailed, Input, Spawned, StreamClosed};
+use aetheel_model::agent::{Exit, Exited, HttpFailed, Input, Spawned, StreamClosed};
 use aetheel_recording::EntryKind;
 use aetheel_recording::comparison::RebuildError;
 
-impl LinkTask {
-    /// Continues the link of a replayed recording with its processes and turns.
+impl Replay {
+    /// Continues the link with its processes and turns. `last` is the time of the last entry.
     ///
     /// # Errors
     /// [`RebuildError::Process`] if a process cannot be taken over.
-    pub(in crate::link::task) async fn take_over(
+    pub(super) async fn take_over(
         &mut self,
-        replayed: Replayed,
         former: &FormerLink<'_>,
+        last: f64,
     ) -> Result<Rebuilt, RebuildError> {
-        let Replayed { mut notes, last } = replayed;
-        let checkpoint = former.tail.checkpoint.as_ref();
-        self.checkpoints
-            .resume(checkpoint.map_or(0, |checkpoint| checkpoint.inputs), notes.replayed);
-        self.recording.host(EntryKind::Host(format!("{RESTARTED}: the link goes on from here")));
-        for entry in std::mem::take(&mut notes.unrecorded) {
+        let recorded = former.tail.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.inputs);
+        let task = &mut self.task;
+        task.checkpoints.resume(recorded, self.replayed);
+        task.recording.host(EntryKind::Host(format!("{RESTARTED}: the link goes on from here")));
+        for entry in std::mem::take(&mut self.unrecorded) {
             match entry {
-                EntryKind::Out(out) => self.log.action_bytes += self.recording.action(&out) as u64,
-                note => self.recording.host(note),
+                EntryKind::Out(out) => {
+                    task.usage.action_bytes += task.recording.action(&out) as u64;
+                }
+                note => task.recording.host(note),
             }
         }
-        self.adopt_processes(&mut notes, &former.keepsake).await?;
+        self.adopt_processes(&former.keepsake).await?;
         // The recording does not show whether the agent has its tools.
-        self.io.body_sources.forget_addressed();
-        for effect in notes.take_pending(|_| true) {
-            self.perform(effect).await;
+        self.task.io.body_sources.forget_addressed();
+        for effect in self.pending.take(|_| true) {
+            self.task.perform(effect).await;
         }
-        self.perform_effects().await;
-        self.resume_turns(&mut notes, last).await;
-        let turns = &self.machine.turns;
-        let sessions = turns.sessions.iter().map(|(key, session)| (key, session.clone()));
+        self.task.perform_effects().await;
+        let turns = self.resume_turns(last).await;
+        let sessions = &self.task.machine.turns.sessions;
         Ok(Rebuilt {
-            sessions: sessions.collect(),
-            turns: notes.turns.open,
-            last_turn: turns.sessions.last_turn(),
-            replayed: notes.replayed,
+            sessions: sessions.iter().map(|(key, session)| (key, session.clone())).collect(),
+            turns,
+            last_turn: sessions.last_turn(),
+            replayed: self.replayed,
         })
     }
 
     /// Takes over the running processes, and sends the commands that they did not receive.
-    async fn adopt_processes(
-        &mut self,
-        notes: &mut RebuildState,
-        keepsake: &Keepsake,
-    ) -> Result<(), RebuildError> {
-        for SurvivingProcess { proc, .. } in std::mem::take(&mut notes.surviving) {
-            let lines = self.machine.processes.lines(proc);
-            let process = self.deps.launcher.adopt(&self.deps.id, proc, lines).await;
+    async fn adopt_processes(&mut self, keepsake: &Keepsake) -> Result<(), RebuildError> {
+        let task = &mut self.task;
+        for SurvivingProcess { proc, .. } in std::mem::take(&mut self.surviving) {
+            let lines = task.machine.processes.lines(proc);
+            let process = task.deps.launcher.adopt(&task.deps.id, proc, lines).await;
             let process = process.map_err(|error| RebuildError::Process(error.into()))?;
-            let is_starting = notes.take_spawn(proc);
-            if !is_starting && !self.machine.processes.runs(proc) {
+            let is_starting = self.pending.take_spawn(proc);
+            if !is_starting && !task.machine.processes.runs(proc) {
                 // Its end is recorded, so it is kept only as long as the open turns need it.
-                self.io.processes.add_ended(proc, process);
+                task.io.processes.add_ended(proc, process);
                 continue;
             }
             let endpoint = keepsake.endpoints.get(&proc).cloned();
-            self.io.processes.add(proc, process, endpoint);
+            task.io.processes.add(proc, process, endpoint);
             if is_starting {
-                let agent_version = self.deps.agent_version();
-                self.input(Input::Spawned(Spawned { proc, agent_version }));
+                let agent_version = task.deps.agent_version();
+                task.input(Input::Spawned(Spawned { proc, agent_version }));
             }
         }
-        for (proc, command) in std::mem::take(&mut notes.pending_commands) {
+        for (proc, command) in std::mem::take(&mut self.pending_commands) {
             // A process that is lost gets none.
-            let _ = self.io.processes.command(proc, command);
+            let _ = task.io.processes.command(proc, command);
         }
         // Their exit is unknown, because they were lost together with the process that held them.
-        for proc in self.machine.processes.started_processes() {
-            if !self.io.processes.is_running(proc) {
-                self.process_exited(proc, Exit::Unknown, String::new());
+        for proc in task.machine.processes.started_processes() {
+            if !task.io.processes.is_running(proc) {
+                let exited = Exited { proc, how: Exit::Unknown, stderr_tail: String::new() };
+                task.io.process_exited(task.recording.now(), exited, &task.machine);
             }
         }
         Ok(())
     }
 
     /// Fails the open requests and streams, and continues the times of the turns and of the link.
-    async fn resume_turns(&mut self, notes: &mut RebuildState, last: f64) {
-        for request in self.machine.processes.requests.clone() {
-            self.input(Input::HttpFailed(HttpFailed {
+    async fn resume_turns(&mut self, last: f64) -> Vec<RebuiltTurn> {
+        let task = &mut self.task;
+        for request in task.machine.processes.requests.clone() {
+            task.input(Input::HttpFailed(HttpFailed {
                 request,
                 message: RESTARTED.to_owned(),
                 timed_out: false,
             }));
         }
-        for stream in self.machine.processes.streams.clone() {
+        for stream in task.machine.processes.streams.clone() {
             let message = Some(RESTARTED.to_owned());
-            self.input(Input::StreamClosed(StreamClosed { stream, message }));
+            task.input(Input::StreamClosed(StreamClosed { stream, message }));
         }
-        let now = self.recording.now();
-        notes.turns.catch_up(&self.replies, last, now);
-        self.renew_span();
-        self.ack_recorded();
-        if !notes.turns.is_working() {
+        let now = task.recording.now();
+        let turns = self.turns.catch_up(&task.replies, last, now);
+        task.log.renew_span(&task.deps, &task.machine.turns);
+        task.io.ack_recorded(&task.machine, &task.recording);
+        if turns.is_empty() || turns.iter().any(|turn| !turn.asks.is_empty()) {
             // While the agent is idle or waits for people nothing new is recorded, so confirm again
             // that the gateway is alive.
-            self.io.processes.repeat_acks(&self.machine.processes);
+            task.io.processes.repeat_acks(&task.machine.processes);
         }
-        self.machine.replies.forget_queries();
-        self.machine.resume(now);
-        if self.machine.turns.is_empty() && self.recording.should_rotate() {
-            self.machine.retire(now);
+        task.machine.replies.forget_queries();
+        task.machine.resume(now);
+        if task.machine.turns.is_empty() && task.recording.should_rotate() {
+            task.machine.retire(now);
         }
-        self.perform_effects().await;
+        task.perform_effects().await;
+        turns
     }
 }
