@@ -192,11 +192,7 @@ impl ToolCalls {
     ///
     /// # Errors
     /// Returns the reason why the call is refused.
-    pub(super) fn check(
-        &self,
-        request: &ToolRequest,
-        is_running: bool,
-    ) -> Result<ToolInput, ToolError> {
+    fn check(&self, request: &ToolRequest, is_running: bool) -> Result<ToolInput, ToolError> {
         let turn = TurnRef { session: request.session, turn: request.turn };
         let tools = self.turns.get(&turn.turn).filter(|_| is_running);
         let tools = tools.ok_or(ToolError::TurnNotOpen)?;

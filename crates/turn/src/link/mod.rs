@@ -40,10 +40,9 @@ pub(super) use self::keepsake::{FormerLink, Keepsake};
 pub(crate) use self::messages::{Begin, LinkQuery, LinkReport, LinkRequest, QueryReply};
 pub use self::messages::{OnUnknown, UnknownOutput, UnsolicitedTurn};
 pub(super) use self::sessions::LinkSession;
-pub(super) use self::task::{FailedRebuild, RebuiltTurn};
+pub(super) use self::task::{FailedRebuild, Rebuilt, RebuiltTurn};
 
 use self::machine::LinkMachine;
-use aetheel_model::agent::{SessionKey, TurnKey};
 use aetheel_recording::{Backend, Generation, Recording};
 
 /// A handle of a link. Cheap to clone.
@@ -91,14 +90,7 @@ struct LinkState {
 /// A link that was rebuilt after a restart of the gateway.
 pub(super) struct ResumedLink<Life> {
     pub(super) link: Link,
-    /// The turns that are still open.
-    pub(super) turns: Vec<RebuiltTurn>,
-    /// The open sessions, in the order of their keys.
-    pub(super) sessions: Vec<(SessionKey, LinkSession)>,
-    /// The highest key of a turn so far.
-    pub(super) last_turn: TurnKey,
-    /// The number of inputs that the guest replayed.
-    pub(super) replayed: u64,
+    pub(super) rebuilt: Rebuilt,
     /// The future that drives the link. It must be polled for the link to make progress.
     pub(super) run: Life,
 }
@@ -153,15 +145,8 @@ impl Link {
             parts.tool_secret.clone_from(secret);
         }
         let (link, received, state) = Self::new(&parts, &recording);
-        let (rebuilt, life) = task::resume(parts, recording, former, received, state).await?;
-        Ok(ResumedLink {
-            link,
-            turns: rebuilt.turns,
-            sessions: rebuilt.sessions,
-            last_turn: rebuilt.last_turn,
-            replayed: rebuilt.replayed,
-            run: life,
-        })
+        let (rebuilt, run) = task::resume(parts, recording, former, received, state).await?;
+        Ok(ResumedLink { link, rebuilt, run })
     }
 
     pub(super) fn downgrade(&self) -> WeakLink {

@@ -13,8 +13,8 @@ use aetheel_model::agent::{SteerOutcome, TurnKey};
 #[derive(Default)]
 pub(super) struct ReplySenders {
     turns: BTreeMap<TurnKey, mpsc::UnboundedSender<LinkReport>>,
-    steers: BTreeMap<u32, oneshot::Sender<SteerOutcome>>,
-    queries: BTreeMap<u32, oneshot::Sender<QueryReply>>,
+    pub(super) steers: BTreeMap<u32, oneshot::Sender<SteerOutcome>>,
+    pub(super) queries: BTreeMap<u32, oneshot::Sender<QueryReply>>,
     pub(super) clients: ServedClients,
 }
 
@@ -38,26 +38,6 @@ impl ReplySenders {
     pub(super) fn report_all(&self, report: impl Fn() -> LinkReport) {
         for reports in self.turns.values() {
             let _ = reports.send(report());
-        }
-    }
-
-    pub(super) fn add_steer(&mut self, message: u32, reply_tx: oneshot::Sender<SteerOutcome>) {
-        self.steers.insert(message, reply_tx);
-    }
-
-    pub(super) fn steered(&mut self, message: u32, outcome: SteerOutcome) {
-        if let Some(reply_tx) = self.steers.remove(&message) {
-            let _ = reply_tx.send(outcome);
-        }
-    }
-
-    pub(super) fn add_query(&mut self, query: u32, reply_tx: oneshot::Sender<QueryReply>) {
-        self.queries.insert(query, reply_tx);
-    }
-
-    pub(super) fn answered(&mut self, query: u32, reply: QueryReply) {
-        if let Some(reply_tx) = self.queries.remove(&query) {
-            let _ = reply_tx.send(reply);
         }
     }
 }

@@ -193,20 +193,21 @@ fn keep_resumed(
     backend: &Arc<dyn Backend>,
     link: &str,
 ) {
+    let ResumedLink { link: resumed, rebuilt, run } = resumed;
     let name = &backend.descriptor().name;
-    links.0.turns.fetch_max(resumed.last_turn.saturating_add(1), Ordering::Relaxed);
-    let key = links.keep_revived(backend, &resumed.link, resumed.sessions);
-    links.0.open.add(name, &resumed.link);
-    links.0.tasks.spawn(resumed.run);
-    let turns = resumed.turns.len();
-    let (checkpoint, inputs) = (tail.checkpoint.is_some(), resumed.replayed);
+    links.0.turns.fetch_max(rebuilt.last_turn.saturating_add(1), Ordering::Relaxed);
+    let key = links.keep_revived(backend, &resumed, rebuilt.sessions);
+    links.0.open.add(name, &resumed);
+    links.0.tasks.spawn(run);
+    let turns = rebuilt.turns.len();
+    let (checkpoint, inputs) = (tail.checkpoint.is_some(), rebuilt.replayed);
     tracing::info!(link, turns, backend = name, generation = %backend.generation(), checkpoint, inputs, "a link outlived the gateway and continues");
     // Each turn is kept until its event is recovered.
-    for turn in resumed.turns {
+    for turn in rebuilt.turns {
         let RebuiltTurn { id, event, lane, start, reports, asks } = turn;
         let slot = TurnSlot {
             links: links.clone(),
-            link: resumed.link.clone(),
+            link: resumed.clone(),
             turn: TurnRef { session: start.session, turn: start.turn },
             reports,
             lane: lane.clone(),

@@ -10,11 +10,12 @@
 //! They change the state too, and a link that is rebuilt starts without them.
 //!
 //! `actions` applies the actions of the guest, `processes` counts what processes and the network
-//! exchange with the link, `unsolicited` has the turns that the agent begins by itself, and `closing`
+//! exchange with the link, `checkpoint` saves and restores the state between turns, `unsolicited` has the turns that the agent begins by itself, and `closing`
 //! ends turns and the link. The turns report to their drivers, and the calls of host tools carry
 //! themselves out (`link::turns`, `link::calls`). Times are in milliseconds since the link was opened.
 
 mod actions;
+mod checkpoint;
 mod closing;
 mod effects;
 mod processes;
@@ -35,8 +36,8 @@ use super::sessions::LinkSession;
 use super::turns::{LinkTurns, OpenTurn, TurnNames};
 use aetheel_model::agent::descriptor::{LinkSharing, StderrNoise};
 use aetheel_model::agent::{
-    AgentFailure, AskDecision, AskKey, Descriptor, Exit, FailureKind, HostCommand, Input,
-    StartTurn, TurnDone, TurnKey, TurnRef,
+    AgentFailure, Descriptor, Exit, FailureKind, HostCommand, Input, StartTurn, TurnDone, TurnKey,
+    TurnRef,
 };
 use aetheel_model::baseline::Baselines;
 use aetheel_model::plain::one_line;
@@ -105,6 +106,8 @@ impl AgentOutput {
 
 pub(super) struct LinkMachine {
     pub(super) settings: MachineSettings,
+    /// The number of inputs of the guest so far.
+    pub(super) inputs: u64,
     pub(super) turns: LinkTurns,
     pub(super) calls: ToolCalls,
     pub(super) replies: ReplyKeys,
@@ -122,6 +125,7 @@ impl LinkMachine {
     pub(super) fn new(settings: MachineSettings) -> Self {
         Self {
             settings,
+            inputs: 0,
             turns: LinkTurns::default(),
             calls: ToolCalls::default(),
             replies: ReplyKeys::default(),
@@ -159,12 +163,6 @@ impl LinkMachine {
         }
     }
 
-    /// Answers a question of a call, or returns the result of one that the audience carried out.
-    /// Returns false if no call has this key.
-    pub(super) fn answer_call(&mut self, ask: AskKey, decision: &AskDecision) -> bool {
-        self.calls.answer(ask, decision, &mut self.turns)
-    }
-
     /// Returns whether the link has no turn and no question.
     pub(super) fn is_between_turns(&self) -> bool {
         self.turns.is_empty()
@@ -175,6 +173,7 @@ impl LinkMachine {
 
     /// Applies an input of the guest.
     pub(super) fn apply_input(&mut self, now: f64, input: &Input) {
+        self.inputs += 1;
         match input {
             Input::Command(command) => self.apply_command(now, command),
             Input::Spawned(spawned) => {

@@ -101,6 +101,8 @@ impl ProcessTable {
     pub(in crate::link) fn command_dropped(&mut self, action: &Action) {
         if let Some(count) = command_target(action).and_then(|proc| self.counts.get_mut(&proc)) {
             count.commands = count.commands.saturating_sub(1);
+            // A guest may name any number of processes that do not exist.
+            self.counts.retain(|_, count| count.lines + count.commands > 0);
         }
     }
 
@@ -126,7 +128,7 @@ impl ProcessTable {
     }
 
     /// Adds a process of a checkpoint.
-    pub(in crate::link) fn restore(&mut self, process: &CheckpointProcess, listens: bool) {
+    pub(super) fn restore(&mut self, process: &CheckpointProcess, listens: bool) {
         let CheckpointProcess { proc, lines, commands, running } = *process;
         self.counts.insert(proc, ProcessCounts { lines, commands });
         if running {
@@ -135,7 +137,7 @@ impl ProcessTable {
     }
 
     /// Returns the processes for a checkpoint: those that run, and those whose output is recorded.
-    pub(in crate::link) fn checkpoint(&self) -> Vec<CheckpointProcess> {
+    pub(super) fn checkpoint(&self) -> Vec<CheckpointProcess> {
         let known: BTreeSet<ProcKey> =
             self.processes.keys().chain(self.counts.keys()).copied().collect();
         let process = |proc| CheckpointProcess {

@@ -7,9 +7,7 @@ use tokio::time::Instant;
 
 use super::LinkTask;
 use aetheel_model::plain::with_causes;
-use aetheel_recording::{
-    Checkpoint, CheckpointRefusal, CheckpointSession, CheckpointTimer, SavedGuest,
-};
+use aetheel_recording::{CheckpointRefusal, SavedGuest};
 
 /// Number of inputs between two turns after which a checkpoint is recorded.
 const INPUTS_BETWEEN_TURNS: u64 = 1_000;
@@ -24,10 +22,8 @@ pub(super) struct Checkpoints {
     is_due: bool,
     /// Whether the guest or the link could not be saved when a checkpoint was due.
     is_missed: bool,
-    /// The number of inputs of the link.
-    inputs: u64,
     /// The number of inputs before the last checkpoint.
-    recorded_inputs: u64,
+    pub(super) recorded_inputs: u64,
     /// The size of the recording after the last checkpoint, and the size of that checkpoint, in
     /// bytes.
     recorded_at: u64,
@@ -37,27 +33,15 @@ pub(super) struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Continues after a restart of the gateway, with the numbers of inputs before the last
-    /// checkpoint and after it.
-    pub(super) fn resume(&mut self, recorded: u64, more: u64) {
-        self.recorded_inputs = recorded;
-        self.inputs = recorded + more;
-    }
-
-    /// Counts inputs of the guest.
-    pub(super) fn add_inputs(&mut self, count: u64) {
-        self.inputs += count;
-    }
-
     /// Requests a checkpoint.
     pub(super) fn request(&mut self) {
         self.is_due = true;
     }
 
     /// Requests a checkpoint after inputs between two turns, if one is missing or the last one is
-    /// old.
-    pub(super) fn request_between_turns(&mut self) {
-        let age = self.inputs - self.recorded_inputs;
+    /// old. `inputs` is the number of inputs of the link.
+    pub(super) fn request_between_turns(&mut self, inputs: u64) {
+        let age = inputs - self.recorded_inputs;
         self.is_due |= self.is_missed || age >= INPUTS_BETWEEN_TURNS;
     }
 
@@ -68,10 +52,10 @@ impl Checkpoints {
         self.recorded_size > LARGE_BYTES && grown < self.recorded_size
     }
 
-    /// Notes that a checkpoint was recorded.
-    fn recorded(&mut self, size: u64, bytes: u64) {
+    /// Notes that a checkpoint of this size was recorded after these inputs.
+    fn recorded(&mut self, inputs: u64, size: u64, bytes: u64) {
         self.is_missed = false;
-        self.recorded_inputs = self.inputs;
+        self.recorded_inputs = inputs;
         (self.recorded_size, self.recorded_at) = (size, bytes);
     }
 
@@ -122,39 +106,14 @@ impl LinkTask {
 
     /// Records a checkpoint with a state that a guest of the present generation continues from.
     pub(super) fn record_checkpoint(&mut self, state: String, saved_by: String) {
-        let now = self.recording.now();
-        let timers = self.machine.timers.iter();
-        let timers =
-            timers.map(|(timer, at)| CheckpointTimer { timer: *timer, at_ms: at.max(now) as i64 });
-        let sessions = self.machine.turns.sessions.iter().map(|(key, session)| CheckpointSession {
-            key,
-            lane: session.lane.to_string(),
-            cwd: session.cwd.clone(),
-            safety: session.safety,
-            native: session.native.clone(),
-        });
-        let checkpoint = Checkpoint {
-            guest: SavedGuest {
-                digest: self.deps.backend.generation().digest.clone(),
-                saved_by,
-                state,
-            },
-            inputs: self.checkpoints.inputs,
-            last_turn: self.machine.turns.sessions.last_turn(),
-            last_reply: self.machine.replies.last(),
-            sessions: sessions.collect(),
-            processes: self.machine.processes.checkpoint(),
-            requests: self.machine.processes.requests.iter().copied().collect(),
-            streams: self.machine.processes.streams.iter().copied().collect(),
-            timers: timers.collect(),
-            files: self.io.files.names(),
-            sha256: String::new(),
-        };
-        match self.recording.checkpoint(&checkpoint.sealed()) {
+        let digest = self.deps.backend.generation().digest.clone();
+        let guest = SavedGuest { digest, saved_by, state };
+        let files = self.io.files.names();
+        let checkpoint = self.machine.save(self.recording.now(), guest, files);
+        match self.recording.checkpoint(&checkpoint) {
             Ok(size) => {
-                let inputs = self.checkpoints.inputs;
-                tracing::debug!(inputs, bytes = size, "recorded a checkpoint");
-                self.checkpoints.recorded(size as u64, self.recording.bytes());
+                tracing::debug!(inputs = checkpoint.inputs, bytes = size, "recorded a checkpoint");
+                self.checkpoints.recorded(checkpoint.inputs, size as u64, self.recording.bytes());
             }
             Err(refusal) => self.checkpoints.refused(&refusal),
         }
@@ -168,27 +127,24 @@ mod tests {
     #[test]
     fn a_checkpoint_between_turns_is_due_after_many_inputs_or_a_missed_one() {
         let mut checkpoints = Checkpoints::default();
-        checkpoints.add_inputs(INPUTS_BETWEEN_TURNS - 1);
-        checkpoints.request_between_turns();
+        checkpoints.request_between_turns(INPUTS_BETWEEN_TURNS - 1);
         assert!(!checkpoints.is_due);
-        checkpoints.add_inputs(1);
-        checkpoints.request_between_turns();
+        checkpoints.request_between_turns(INPUTS_BETWEEN_TURNS);
         assert!(std::mem::take(&mut checkpoints.is_due));
-        checkpoints.recorded(10, 100);
-        checkpoints.add_inputs(1);
-        checkpoints.request_between_turns();
+        checkpoints.recorded(INPUTS_BETWEEN_TURNS, 10, 100);
+        checkpoints.request_between_turns(INPUTS_BETWEEN_TURNS + 1);
         assert!(!checkpoints.is_due);
         checkpoints.is_missed = true;
-        checkpoints.request_between_turns();
+        checkpoints.request_between_turns(INPUTS_BETWEEN_TURNS + 1);
         assert!(checkpoints.is_due);
     }
 
     #[test]
     fn large_checkpoints_take_at_most_half_of_a_recording() {
         let mut checkpoints = Checkpoints::default();
-        checkpoints.recorded(LARGE_BYTES, 100);
+        checkpoints.recorded(1, LARGE_BYTES, 100);
         assert!(!checkpoints.is_too_early(101));
-        checkpoints.recorded(LARGE_BYTES + 1, 100);
+        checkpoints.recorded(2, LARGE_BYTES + 1, 100);
         assert!(checkpoints.is_too_early(100 + LARGE_BYTES));
         assert!(!checkpoints.is_too_early(101 + LARGE_BYTES));
     }

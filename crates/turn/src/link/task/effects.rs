@@ -38,8 +38,13 @@ impl LinkTask {
             // The driver caused it.
             LinkEffect::Repeat(..) => {}
             LinkEffect::ShowMissingTools(turn) => self.show_missing_tools(turn),
-            LinkEffect::Steered(message, outcome) => self.replies.steered(message, outcome),
-            LinkEffect::Answered(query, reply) => self.replies.answered(query, reply),
+            // Their callers may be gone.
+            LinkEffect::Steered(message, outcome) => {
+                let _ = self.replies.steers.remove(&message).map(|reply_tx| reply_tx.send(outcome));
+            }
+            LinkEffect::Answered(query, reply) => {
+                let _ = self.replies.queries.remove(&query).map(|reply_tx| reply_tx.send(reply));
+            }
             LinkEffect::Unsolicited { lane, text, usage } => {
                 tracing::info!(%lane, "the agent began a turn by itself and answered");
                 let backend = self.deps.backend.descriptor().label().to_owned();

@@ -44,7 +44,6 @@ impl LinkTask {
     /// are only recorded.
     pub(super) async fn call_guest(&mut self) {
         let inputs = std::mem::take(&mut self.io.inputs);
-        self.checkpoints.add_inputs(inputs.len() as u64);
         for timed in &inputs {
             self.recording.input(timed);
             self.machine.apply_input(timed.at_ms, &timed.input);
@@ -63,7 +62,7 @@ impl LinkTask {
                 }
                 self.apply_actions(actions).await;
                 if self.machine.turns.is_empty() {
-                    self.checkpoints.request_between_turns();
+                    self.checkpoints.request_between_turns(self.machine.inputs);
                 }
                 if let Err(failure) = self.usage.check_call(self.deps.host.resources.output) {
                     self.fail(failure);

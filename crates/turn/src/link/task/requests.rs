@@ -27,7 +27,7 @@ impl LinkTask {
             LinkRequest::Ruled(ruling) => self.record(EntryKind::Ruled(ruling)),
             LinkRequest::Steer(turn, parts, reply_tx) if turns.is_running(turn) => {
                 let message = self.machine.replies.next();
-                self.replies.add_steer(message, reply_tx);
+                self.replies.steers.insert(message, reply_tx);
                 let steer = Steer {
                     session: turn.session,
                     turn: turn.turn,
@@ -40,7 +40,7 @@ impl LinkTask {
             LinkRequest::End(turn, ending) => self.end(turn, ending),
             LinkRequest::Query(LinkQuery { session, kind, reply_tx }) => {
                 let query = self.machine.replies.next();
-                self.replies.add_query(query, reply_tx);
+                self.replies.queries.insert(query, reply_tx);
                 self.input(Input::Command(HostCommand::Query(AgentQuery { query, session, kind })));
             }
             LinkRequest::CloseSession(session) => {
@@ -109,7 +109,7 @@ impl LinkTask {
     }
 
     fn answer(&mut self, ask: AskKey, decision: AskDecision) {
-        if self.machine.answer_call(ask, &decision) {
+        if self.machine.calls.answer(ask, &decision, &mut self.machine.turns) {
             return;
         }
         let Some(open) = self.machine.turns.asks.get(&ask) else { return };

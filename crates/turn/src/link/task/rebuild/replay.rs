@@ -1,14 +1,11 @@
 //! Replays the recording: passes its entries to the machine and its inputs to the guest, compares the
 //! guest's actions with the recorded ones, and keeps the effects that were not performed.
 
-use std::collections::BTreeMap;
-
 use super::Rebuilt;
 use super::pending::PendingEffects;
 use super::recorded::RecordedActions;
 use super::turns::RebuiltTurns;
 use crate::link::machine::{LinkEffect, LinkMachine, command_target};
-use crate::link::sessions::LinkSession;
 use crate::link::task::log::dropped_note;
 use crate::link::task::{BATCH, LinkTask};
 use crate::link::{FormerLink, LinkReport};
@@ -17,7 +14,7 @@ use aetheel_model::agent::{
     Action, HostCommand, Input, ProcKey, PromptPart, StartTurn, TurnKey, TurnRef,
 };
 use aetheel_recording::comparison::RebuildError;
-use aetheel_recording::{Checkpoint, EntryKind, Guest, GuestFailure, RecordingEntry};
+use aetheel_recording::{CheckpointProcess, EntryKind, Guest, GuestFailure, RecordingEntry};
 
 /// How an action of the guest was performed.
 #[derive(Clone, Copy)]
@@ -36,8 +33,6 @@ pub(in crate::link::task) struct Replay {
     recorded: RecordedActions,
     /// The actions of the guest that are not recorded, and notes about them.
     pub(super) unrecorded: Vec<EntryKind>,
-    /// The number of inputs that the guest got.
-    pub(super) replayed: u64,
     pub(super) turns: RebuiltTurns,
     /// The processes that outlived the gateway.
     pub(super) surviving: Vec<SurvivingProcess>,
@@ -52,7 +47,6 @@ impl Replay {
             task,
             recorded: RecordedActions::default(),
             unrecorded: Vec::new(),
-            replayed: 0,
             turns: RebuiltTurns::default(),
             surviving: Vec::new(),
             pending_commands: Vec::new(),
@@ -78,16 +72,19 @@ impl Replay {
         }
         self.task.io.body_sources.take_over(keepsake.secrets.clone());
         if let Some(checkpoint) = &tail.checkpoint {
-            for process in &checkpoint.processes {
-                if process.running && self.lacks_commands(process.proc, process.commands) {
-                    return Err(RebuildError::Incomplete(
-                        "its agent did not receive a command from before the checkpoint",
-                    ));
-                }
-                let listens = keepsake.endpoints.contains_key(&process.proc);
-                self.task.machine.processes.restore(process, listens);
+            let lacks = |process: &CheckpointProcess| {
+                process.running && self.lacks_commands(process.proc, process.commands)
+            };
+            if checkpoint.processes.iter().any(lacks) {
+                return Err(RebuildError::Incomplete(
+                    "its agent did not receive a command from before the checkpoint",
+                ));
             }
-            self.load_checkpoint(checkpoint).await?;
+            self.task.machine.load(checkpoint, &keepsake.endpoints)?;
+            if !checkpoint.files.iter().all(|name| self.task.io.files.restore(name)) {
+                return Err(RebuildError::Incomplete("a file of its guest is missing"));
+            }
+            checkpoint.guest.load_into(&mut **self.guest()?).await?;
         }
         let last = self.replay_entries(&tail.entries).await?;
         let LinkMachine { processes, closing, turns, .. } = &self.task.machine;
@@ -106,32 +103,6 @@ impl Replay {
     /// Returns whether a surviving process received fewer commands than these.
     fn lacks_commands(&self, proc: ProcKey, commands: u64) -> bool {
         self.surviving.iter().any(|living| living.proc == proc && living.commands < commands)
-    }
-
-    /// Restores the guest and the link from a checkpoint.
-    ///
-    /// # Errors
-    /// [`RebuildError`] if the guest refuses the state, or something of the link is missing.
-    async fn load_checkpoint(&mut self, checkpoint: &Checkpoint) -> Result<(), RebuildError> {
-        let mut sessions = BTreeMap::new();
-        for session in &checkpoint.sessions {
-            let lane = session.lane.parse();
-            let lane = lane.map_err(|_| RebuildError::Incomplete("a lane is invalid"))?;
-            let (cwd, native) = (session.cwd.clone(), session.native.clone());
-            let safety = session.safety;
-            sessions.insert(session.key, LinkSession { lane, cwd, safety, native });
-        }
-        if !checkpoint.files.iter().all(|name| self.task.io.files.restore(name)) {
-            return Err(RebuildError::Incomplete("a file of its guest is missing"));
-        }
-        checkpoint.guest.load_into(&mut **self.guest()?).await?;
-        self.task.machine.turns.sessions.restore(sessions, checkpoint.last_turn);
-        self.task.machine.replies.skip_to(checkpoint.last_reply);
-        let timers = checkpoint.timers.iter().map(|timer| (timer.timer, timer.at_ms as f64));
-        self.task.machine.timers.extend(timers);
-        self.task.machine.processes.requests.extend(&checkpoint.requests);
-        self.task.machine.processes.streams.extend(&checkpoint.streams);
-        Ok(())
     }
 
     fn guest(&mut self) -> Result<&mut Box<dyn Guest>, GuestFailure> {
@@ -174,7 +145,6 @@ impl Replay {
             self.replay_input(&timed.input, timed.at_ms).await?;
         }
         self.task.machine.ledger.inputs(inputs.iter().map(|timed| &timed.input));
-        self.replayed += inputs.len() as u64;
         let actions = self.guest()?.handle(inputs).await?;
         self.task.machine.ledger.actions(&actions);
         for action in actions {

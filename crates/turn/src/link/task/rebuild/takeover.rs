@@ -20,7 +20,8 @@ impl Replay {
     ) -> Result<Rebuilt, RebuildError> {
         let recorded = former.tail.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.inputs);
         let task = &mut self.task;
-        task.checkpoints.resume(recorded, self.replayed);
+        let replayed = task.machine.inputs;
+        task.checkpoints.recorded_inputs = recorded;
         task.recording.host(EntryKind::Host(format!("{RESTARTED}: the link goes on from here")));
         for entry in std::mem::take(&mut self.unrecorded) {
             match entry {
@@ -43,7 +44,7 @@ impl Replay {
             sessions: sessions.iter().map(|(key, session)| (key, session.clone())).collect(),
             turns,
             last_turn: sessions.last_turn(),
-            replayed: self.replayed,
+            replayed: replayed - recorded,
         })
     }
 
