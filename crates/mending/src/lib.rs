@@ -140,7 +140,7 @@ impl Mending {
         if self.evidence.lost.is_empty() {
             return Err(MendError::NothingLost);
         }
-        let begun = Instant::now();
+        let start = Instant::now();
         let folder = tempfile::Builder::new().prefix(&agent.launcher.scratch_prefix()).tempdir()?;
         let facts = TaskFacts {
             backend: &self.serving.descriptor().name,
@@ -155,7 +155,7 @@ impl Mending {
         let mut rounds: Vec<AgentRound> = Vec::new();
         let mut reasons = Vec::new();
         for _ in 0..self.limits.rounds {
-            let left = self.limits.time.saturating_sub(begun.elapsed());
+            let left = self.limits.time.saturating_sub(start.elapsed());
             let spent = cost_of(&rounds).unwrap_or(0.0);
             let limit = match self.limits.cost_usd {
                 _ if left.is_zero() => Some("time"),
@@ -168,7 +168,7 @@ impl Mending {
             let cost_usd = self.limits.cost_usd.map(|most| most - spent);
             let limits = RoundLimits { time: left, cost_usd };
             rounds.push(agent.work(folder.path(), (task::PROMPT, &readable), limits).await);
-            let left = self.limits.time.saturating_sub(begun.elapsed());
+            let left = self.limits.time.saturating_sub(start.elapsed());
             let judging = tokio::time::timeout(left, self.judge_folder(folder.path()));
             // A timeout of zero would still let a judgement pass that is ready at its first poll.
             let judged = if left.is_zero() { None } else { judging.await.ok() };

@@ -350,10 +350,10 @@ impl Parts {
         if self.cut.contains(&text.part) {
             return;
         }
-        let kept = text.text.floor_char_boundary(MAX_TEXT_BYTES - self.bytes);
-        self.parts.entry(text.part).or_default().push_str(&text.text[..kept]);
-        self.bytes += kept;
-        if kept < text.text.len() {
+        let fitting = text.text.floor_char_boundary(MAX_TEXT_BYTES - self.bytes);
+        self.parts.entry(text.part).or_default().push_str(&text.text[..fitting]);
+        self.bytes += fitting;
+        if fitting < text.text.len() {
             self.cut.insert(text.part);
         }
     }
@@ -477,10 +477,10 @@ mod tests {
             transcript.apply(&AgentEventKind::Unrecognised(unknown));
         }
         transcript.apply(&AgentEventKind::Quota(vec![quota; 10_000]));
-        let kept = (transcript.tasks().len(), transcript.quota().len());
-        assert_eq!(kept, (TASKS, QUOTAS));
-        let kept = (transcript.notices().len(), transcript.unrecognised().len());
-        assert_eq!(kept, (NOTICES, UNKNOWN_KINDS));
+        let counts = (transcript.tasks().len(), transcript.quota().len());
+        assert_eq!(counts, (TASKS, QUOTAS));
+        let counts = (transcript.notices().len(), transcript.unrecognised().len());
+        assert_eq!(counts, (NOTICES, UNKNOWN_KINDS));
         // A known task can still change.
         transcript.apply(&AgentEventKind::Task(AgentTask { title: "new".to_owned(), ..task(0) }));
         assert_eq!(transcript.tasks()[0].title, "new");

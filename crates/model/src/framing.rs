@@ -72,7 +72,7 @@ pub struct MessageSplitter {
 struct PendingBody {
     /// Number of missing bytes.
     remaining: usize,
-    begun: Vec<u8>,
+    bytes: Vec<u8>,
     dropped: bool,
 }
 
@@ -85,9 +85,9 @@ impl MessageSplitter {
         while !bytes.is_empty() {
             if let Some(body) = &mut self.body {
                 let (now, rest) = bytes.split_at(body.remaining.min(bytes.len()));
-                let kept = now.len().min(self.limit - body.begun.len());
-                body.begun.extend_from_slice(&now[..kept]);
-                body.dropped |= kept < now.len();
+                let length = now.len().min(self.limit - body.bytes.len());
+                body.bytes.extend_from_slice(&now[..length]);
+                body.dropped |= length < now.len();
                 body.remaining -= now.len();
                 bytes = rest;
                 if body.remaining == 0 {
@@ -111,7 +111,7 @@ impl MessageSplitter {
         if line.text.is_empty() {
             self.body = self.length.take().map(|left| PendingBody {
                 remaining: left,
-                begun: Vec::new(),
+                bytes: Vec::new(),
                 dropped: false,
             });
             // A body without bytes is complete.
@@ -134,7 +134,7 @@ impl MessageSplitter {
 impl PendingBody {
     fn into_line(self, cut: bool) -> FramedLine {
         FramedLine {
-            text: String::from_utf8_lossy(&self.begun).into_owned(),
+            text: String::from_utf8_lossy(&self.bytes).into_owned(),
             truncated: self.dropped || cut,
         }
     }

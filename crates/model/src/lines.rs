@@ -20,8 +20,8 @@ pub struct LineSplitter {
     limit: usize,
     /// The beginning of the line: up to `limit + 1` bytes, because a `\r` may belong to the line
     /// end.
-    begun: Vec<u8>,
-    /// Whether the line has more bytes than `begun` contains.
+    partial: Vec<u8>,
+    /// Whether the line has more bytes than `partial` contains.
     dropped: bool,
 }
 
@@ -29,14 +29,14 @@ impl LineSplitter {
     /// Creates a splitter that keeps up to `limit` bytes of a line.
     #[must_use]
     pub fn new(limit: usize) -> Self {
-        Self { limit, begun: Vec::new(), dropped: false }
+        Self { limit, partial: Vec::new(), dropped: false }
     }
 
     /// Takes more bytes, and calls `line` for each line that they complete, in order.
     pub fn feed(&mut self, mut bytes: &[u8], mut line: impl FnMut(FramedLine)) {
         while let Some(end) = memchr::memchr(b'\n', bytes) {
             let (head, rest) = (&bytes[..end], &bytes[end + 1..]);
-            if self.begun.is_empty() && !self.dropped {
+            if self.partial.is_empty() && !self.dropped {
                 line(self.cut(head.strip_suffix(b"\r").unwrap_or(head), false));
             } else {
                 self.keep(head);
@@ -49,28 +49,28 @@ impl LineSplitter {
 
     /// Returns the last line if it has no line end.
     pub fn finish(&mut self) -> Option<FramedLine> {
-        (!self.begun.is_empty() || self.dropped).then(|| self.take(false))
+        (!self.partial.is_empty() || self.dropped).then(|| self.take(false))
     }
 
     fn keep(&mut self, bytes: &[u8]) {
-        let room = (self.limit.saturating_add(1)).saturating_sub(self.begun.len());
-        let kept = bytes.len().min(room);
-        self.begun.extend_from_slice(&bytes[..kept]);
-        self.dropped |= kept < bytes.len();
+        let room = (self.limit.saturating_add(1)).saturating_sub(self.partial.len());
+        let length = bytes.len().min(room);
+        self.partial.extend_from_slice(&bytes[..length]);
+        self.dropped |= length < bytes.len();
     }
 
     fn take(&mut self, terminated: bool) -> FramedLine {
-        let begun = std::mem::take(&mut self.begun);
+        let partial = std::mem::take(&mut self.partial);
         let dropped = std::mem::take(&mut self.dropped);
-        let content = match begun.strip_suffix(b"\r") {
+        let content = match partial.strip_suffix(b"\r") {
             Some(content) if terminated && !dropped => content,
-            _ => &begun,
+            _ => &partial,
         };
         let framed = self.cut(content, dropped);
         // The allocation is reused for the next line, unless it is unusually large.
-        if begun.capacity() <= 64 << 10 {
-            self.begun = begun;
-            self.begun.clear();
+        if partial.capacity() <= 64 << 10 {
+            self.partial = partial;
+            self.partial.clear();
         }
         framed
     }
@@ -171,12 +171,12 @@ mod tests {
         let piece = vec![b'x'; 64 << 10];
         for _ in 0..1600 {
             splitter.feed(&piece, |_| panic!("no line was completed"));
-            assert!(splitter.begun.capacity() <= 2 << 20, "{}", splitter.begun.capacity());
+            assert!(splitter.partial.capacity() <= 2 << 20, "{}", splitter.partial.capacity());
         }
         let mut all = Vec::new();
         splitter.feed(b"tail\nnext\n", |line| all.push((line.text.len(), line.truncated)));
         assert_eq!(all, [(1 << 20, true), (4, false)]);
-        assert!(splitter.begun.capacity() <= 64 << 10);
+        assert!(splitter.partial.capacity() <= 64 << 10);
     }
 
     proptest! {

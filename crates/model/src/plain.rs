@@ -171,10 +171,10 @@ pub fn escaped(text: &str, coloured: bool) -> Cow<'_, str> {
     let (mut line, mut rest) = (text[..first].to_owned(), &text[first..]);
     while let Some(c) = rest.chars().next() {
         let colour = if coloured && c == '\u{1b}' { colour(rest) } else { 0 };
-        let (taken, after) = rest.split_at(colour.max(c.len_utf8()));
+        let (unit, after) = rest.split_at(colour.max(c.len_utf8()));
         rest = after;
         match c {
-            c if passes(c) || colour > 0 => line.push_str(taken),
+            c if passes(c) || colour > 0 => line.push_str(unit),
             '\n' => line.push_str("\\n"),
             '\r' => line.push_str("\\r"),
             _ => line.push_str(&format!("\\u{:04x}", u32::from(c))),

@@ -74,7 +74,7 @@ impl Redactor {
     /// not arrived yet.
     #[must_use]
     pub fn partial_secret_bytes(&self, text: &str) -> usize {
-        let begun = |secret: &SecretString| {
+        let partial_bytes = |secret: &SecretString| {
             let secret = secret.expose_secret();
             let longest = text.len().min(secret.len() - 1);
             (1..=longest)
@@ -84,7 +84,7 @@ impl Redactor {
                 })
                 .unwrap_or(0)
         };
-        self.values.iter().map(begun).max().unwrap_or(0)
+        self.values.iter().map(partial_bytes).max().unwrap_or(0)
     }
 
     /// Returns the text without secrets. Reuses its allocation if it contains none.

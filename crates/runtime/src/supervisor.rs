@@ -162,36 +162,39 @@ pub fn current_failure() -> Option<TaskFailure> {
 mod tests {
     use super::*;
 
-    fn kept() -> Supervisor {
-        let vigil = Supervisor::new();
-        vigil.0.send_modify(|state| state.supervising = true);
-        vigil
+    fn supervising() -> Supervisor {
+        let supervisor = Supervisor::new();
+        supervisor.0.send_modify(|state| state.supervising = true);
+        supervisor
     }
 
     #[tokio::test]
     async fn a_task_that_ends_panics_or_is_aborted_is_reported_by_name() {
-        let vigil = kept();
-        let _ = vigil.spawn("one", false, async {}).await;
-        assert_eq!(vigil.first_failure().await, TaskFailure { name: "one", how: "ended" });
-        let vigil = kept();
-        let _ = vigil.spawn("two", false, async { panic!("as it happens") }).await;
-        assert_eq!(vigil.first_failure().await, TaskFailure { name: "two", how: "panicked" });
-        let vigil = kept();
-        let ended = vigil.spawn("three", false, std::future::pending::<()>());
+        let supervisor = supervising();
+        let _ = supervisor.spawn("one", false, async {}).await;
+        assert_eq!(supervisor.first_failure().await, TaskFailure { name: "one", how: "ended" });
+        let supervisor = supervising();
+        let _ = supervisor.spawn("two", false, async { panic!("as it happens") }).await;
+        assert_eq!(supervisor.first_failure().await, TaskFailure { name: "two", how: "panicked" });
+        let supervisor = supervising();
+        let ended = supervisor.spawn("three", false, std::future::pending::<()>());
         ended.abort();
         let _ = ended.await;
-        assert_eq!(vigil.first_failure().await, TaskFailure { name: "three", how: "ended" });
+        assert_eq!(supervisor.first_failure().await, TaskFailure { name: "three", how: "ended" });
     }
 
     #[tokio::test]
     async fn a_finite_task_may_end_but_not_panic_and_nothing_is_reported_without_supervision() {
-        let vigil = kept();
-        let _ = vigil.spawn("done", true, async {}).await;
-        assert_eq!(vigil.0.borrow().failure, None);
-        let _ = vigil.spawn("broken", true, async { panic!("as it happens") }).await;
-        assert_eq!(vigil.first_failure().await, TaskFailure { name: "broken", how: "panicked" });
-        let vigil = Supervisor::new();
-        let _ = vigil.spawn("one", false, async {}).await;
-        assert_eq!(vigil.0.borrow().failure, None);
+        let supervisor = supervising();
+        let _ = supervisor.spawn("done", true, async {}).await;
+        assert_eq!(supervisor.0.borrow().failure, None);
+        let _ = supervisor.spawn("broken", true, async { panic!("as it happens") }).await;
+        assert_eq!(
+            supervisor.first_failure().await,
+            TaskFailure { name: "broken", how: "panicked" }
+        );
+        let supervisor = Supervisor::new();
+        let _ = supervisor.spawn("one", false, async {}).await;
+        assert_eq!(supervisor.0.borrow().failure, None);
     }
 }

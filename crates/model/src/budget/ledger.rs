@@ -252,10 +252,10 @@ impl BudgetLedger {
     /// Returns which of these running turns must not begin, because a cap that applies to them is
     /// reached without them. The earlier ones take precedence.
     pub fn turns_to_refuse(&mut self, turns: &[String], now: Timestamp) -> Vec<String> {
-        let begun = turns.iter().filter_map(|turn| self.running.remove_entry(turn));
-        let begun: Vec<(String, UnfinishedUse)> = begun.collect();
+        let removed = turns.iter().filter_map(|turn| self.running.remove_entry(turn));
+        let removed: Vec<(String, UnfinishedUse)> = removed.collect();
         let mut refused = Vec::new();
-        for (turn, running) in begun {
+        for (turn, running) in removed {
             if self.uses_of(&running.subject, now).iter().any(AccountUse::is_reached) {
                 refused.push((turn, running));
             } else {
@@ -515,11 +515,11 @@ mod tests {
         let mut ledger = ledger("## each\n- person: each\n- cap: 2 turns a day\n");
         let now = time("2026-11-26T12:00:00Z");
         ledger.finish("old", turn(4, "2026-11-26T11:00:00Z", 1), now);
-        let begun: Vec<String> = ["c", "b", "a", "other"].map(str::to_owned).into();
-        for (turn, person) in begun.iter().zip([4, 4, 4, 5]) {
+        let turns: Vec<String> = ["c", "b", "a", "other"].map(str::to_owned).into();
+        for (turn, person) in turns.iter().zip([4, 4, 4, 5]) {
             ledger.begin(turn, subject(person), now);
         }
-        assert_eq!(ledger.turns_to_refuse(&begun, now), ["b", "a"]);
+        assert_eq!(ledger.turns_to_refuse(&turns, now), ["b", "a"]);
         assert_eq!(ledger.own_running(now).len(), 4, "they count until they are removed");
     }
 

@@ -487,18 +487,18 @@ mod tests {
         assert_eq!(refused, Err(ClaimRefusal::TooManyPaths));
         let none = claims.take(new("a", claimant(1, None), &[]), at(0));
         assert_eq!(none, Err(ClaimRefusal::NoPaths));
-        let mut taken = 0;
+        let mut accepted = 0;
         for channel in 0..MAX_CLAIMS as u64 {
             for number in 0..=MAX_LANE_CLAIMS {
                 let path = format!("c{channel}n{number}");
-                taken += usize::from(
+                accepted += usize::from(
                     claims.take(new(&path, claimant(channel, None), &[&path]), at(0)).is_ok(),
                 );
             }
             if channel == 0 {
-                assert_eq!(taken, MAX_LANE_CLAIMS);
+                assert_eq!(accepted, MAX_LANE_CLAIMS);
             }
-            if taken == MAX_CLAIMS {
+            if accepted == MAX_CLAIMS {
                 break;
             }
         }

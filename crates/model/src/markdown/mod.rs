@@ -110,8 +110,8 @@ impl<'a> Iterator for MarkdownLines<'a> {
         if self.fence.is_none() && opened.is_none() {
             let mut is_open = self.comment.is_some();
             let text = uncommented(line, &mut is_open);
-            let begun = self.comment.filter(|_| !line.contains("-->")).unwrap_or(self.number);
-            self.comment = is_open.then_some(begun);
+            let start = self.comment.filter(|_| !line.contains("-->")).unwrap_or(self.number);
+            self.comment = is_open.then_some(start);
             return Some((self.number, MarkdownLine::Text(text)));
         }
         self.fence = match self.fence {
@@ -125,14 +125,14 @@ impl<'a> Iterator for MarkdownLines<'a> {
 /// Removes comments from a line. `open` states whether a comment began in an earlier line, and is
 /// updated.
 fn uncommented(line: &str, open: &mut bool) -> String {
-    let (mut rest, mut kept) = (line, String::new());
+    let (mut rest, mut visible) = (line, String::new());
     loop {
         if *open {
-            let Some((_, after)) = rest.split_once("-->") else { return kept };
+            let Some((_, after)) = rest.split_once("-->") else { return visible };
             (rest, *open) = (after, false);
         } else {
-            let Some((before, after)) = rest.split_once("<!--") else { return kept + rest };
-            kept.push_str(before);
+            let Some((before, after)) = rest.split_once("<!--") else { return visible + rest };
+            visible.push_str(before);
             (rest, *open) = (after, true);
         }
     }

@@ -148,12 +148,12 @@ impl OutlineSection {
 /// Parses lines into entries with one of the `known` keys, and the text, which may begin with
 /// `instruction:`. Once the text has begun, only list items at the margin are entries.
 pub fn parse_block(body: &[TextLine], known: &[&str]) -> SettingsBlock {
-    let (mut block, mut begun, mut text) = (SettingsBlock::default(), false, Vec::new());
+    let (mut block, mut in_text, mut text) = (SettingsBlock::default(), false, Vec::new());
     for TextLine { number, text: line } in body {
         match parse_entry(line) {
-            Some((key, value, item)) if item || !begun => {
+            Some((key, value, item)) if item || !in_text => {
                 if key == "instruction" || key == "prompt" {
-                    begun = true;
+                    in_text = true;
                     text.push(value);
                     continue;
                 }
@@ -162,14 +162,14 @@ pub fn parse_block(body: &[TextLine], known: &[&str]) -> SettingsBlock {
                     continue;
                 }
                 // This is probably a misspelled key, unless it reads like a sentence.
-                if item && !begun && !key.contains('-') {
+                if item && !in_text && !key.contains('-') {
                     block.unknown.push((*number, key));
                     continue;
                 }
             }
             _ => {}
         }
-        begun |= !line.trim().is_empty();
+        in_text |= !line.trim().is_empty();
         text.push(line.trim_end().to_owned());
     }
     block.text = dedented(&text);

@@ -251,15 +251,15 @@ mod tests {
     #[test]
     fn the_series_of_a_replaced_generation_disappear_after_its_last_guest() {
         let mut registry = SeriesTable { series: Vec::new() };
-        let begun = Instant::now();
+        let start = Instant::now();
         let serving = registry.of("gemini", "1@abc");
         serving.count_failure("trapped");
         let guest = serving.open_guest();
         drop(serving);
-        registry.sweep(begun + 2 * RETENTION);
+        registry.sweep(start + 2 * RETENTION);
         assert_eq!(registry.series.len(), 1, "a guest still runs");
         drop(guest);
-        let ended = begun + 3 * RETENTION;
+        let ended = start + 3 * RETENTION;
         registry.sweep(ended);
         registry.sweep(ended + RETENTION - Duration::from_secs(1));
         assert!(page(&registry).contains("trapped"), "the last failures can still be seen");
@@ -270,11 +270,11 @@ mod tests {
     #[test]
     fn a_generation_that_is_used_again_is_kept() {
         let mut registry = SeriesTable { series: Vec::new() };
-        let begun = Instant::now();
+        let start = Instant::now();
         registry.of("gemini", "1@abc").count_call();
-        registry.sweep(begun);
+        registry.sweep(start);
         let again = registry.of("gemini", "1@abc");
-        registry.sweep(begun + RETENTION);
+        registry.sweep(start + RETENTION);
         assert_eq!(again.calls.load(Ordering::Relaxed), 1);
         assert_eq!(registry.series.len(), 1);
     }

@@ -246,10 +246,10 @@ pub fn discord_logins_left(left: u64) {
 
 /// Sets the state of the node in its cluster: how long its lease lasts, how many nodes are alive,
 /// and whether this one is the leader.
-pub fn set_cluster(lease_left: Duration, nodes: usize, seat: bool) {
+pub fn set_cluster(lease_left: Duration, nodes: usize, is_leader: bool) {
     gauge!(CLUSTER_LEASE).set(lease_left.as_secs_f64());
     gauge!(CLUSTER_NODES).set(nodes as f64);
-    gauge!(CLUSTER_SEAT).set(f64::from(u8::from(seat)));
+    gauge!(CLUSTER_SEAT).set(f64::from(u8::from(is_leader)));
 }
 
 /// Counts a takeover from another node, with the number of turns that it had begun.

@@ -100,8 +100,8 @@ fn written(capability: &Capability) -> (String, Vec<String>) {
         }
         Capability::Leaves(kind) => line("leaves", &[], vec![trigger(*kind).to_owned()]),
         Capability::Tool { kind, name } => line("tools", &[kind], vec![quoted(name)]),
-        Capability::Limit { limit, kept } => {
-            let key = KEEPING.iter().find(|(known, _)| known == kept).map_or("", |(_, key)| key);
+        Capability::Limit { limit, support } => {
+            let key = KEEPING.iter().find(|(known, _)| known == support).map_or("", |(_, key)| key);
             let limit =
                 LIMITS.iter().find(|(known, _)| known == limit).map_or("", |(_, word)| word);
             line(key, &[], vec![limit.to_owned()])
@@ -189,7 +189,7 @@ pub fn parse(key: &str, text: &str) -> Option<Result<Vec<Capability>, Capability
 fn read(key: &str, words: &[String]) -> Result<Vec<Capability>, CapabilityError> {
     let each = |make: fn(String) -> Capability| Ok(words.iter().cloned().map(make).collect());
     let one = |table: &[(LimitSupport, &str)]| {
-        table.iter().find(|(_, word)| *word == key).map(|(kept, _)| *kept)
+        table.iter().find(|(_, word)| *word == key).map(|(support, _)| *support)
     };
     match (key, words) {
         ("program" | "further-program", [name]) => {
@@ -235,12 +235,12 @@ fn read(key: &str, words: &[String]) -> Result<Vec<Capability>, CapabilityError>
                 .ok_or_else(|| CapabilityError::word(word, "not one of `turn`, `session`, `all`"))
         }
         (_, [_, ..]) if one(&KEEPING).is_some() => {
-            let kept = one(&KEEPING).unwrap_or(LimitSupport::Never);
+            let support = one(&KEEPING).unwrap_or(LimitSupport::Never);
             let limit = |word: &String| {
                 LIMITS.iter().find(|(_, known)| known == word).map(|(limit, _)| *limit)
             };
             let each = words.iter().map(|word| {
-                limit(word).map(|limit| Capability::Limit { limit, kept }).ok_or_else(|| {
+                limit(word).map(|limit| Capability::Limit { limit, support }).ok_or_else(|| {
                     CapabilityError::word(word, "not one of `allowed-tools`, `plan`")
                 })
             });

@@ -65,7 +65,7 @@ pub enum Capability {
     /// kind if the operator allows this name.
     Tool { kind: String, name: String },
     /// How it treats a setting of the operator's that limits an agent.
-    Limit { limit: Limit, kept: LimitSupport },
+    Limit { limit: Limit, support: LimitSupport },
     /// Runs the agents of the operator's launch profiles.
     Profiles,
     /// How many conversations one agent serves.
@@ -149,12 +149,12 @@ impl Capability {
         for (limit, feature) in
             [(Limit::Tools, Feature::AllowedTools), (Limit::Plan, Feature::Plan)]
         {
-            let kept = match (descriptor.has(feature), descriptor.live_only.contains(&feature)) {
+            let support = match (descriptor.has(feature), descriptor.live_only.contains(&feature)) {
                 (false, _) => LimitSupport::Never,
                 (true, true) => LimitSupport::Live,
                 (true, false) => LimitSupport::Always,
             };
-            all.insert(Self::Limit { limit, kept });
+            all.insert(Self::Limit { limit, support });
         }
         all.extend(descriptor.takes_profiles().then_some(Self::Profiles));
         all.insert(Self::Shares(descriptor.sharing));

@@ -97,12 +97,12 @@ fn sentence(capability: &Capability) -> String {
         Capability::Tool { kind, name } => {
             format!("treat its tool {} as one of kind {} in ALLOWED_TOOLS", code(name), code(kind))
         }
-        Capability::Limit { limit, kept } => {
+        Capability::Limit { limit, support } => {
             let limit = match limit {
                 Limit::Tools => "ALLOWED_TOOLS",
                 Limit::Plan => "the mode `plan`",
             };
-            match kept {
+            match support {
                 LimitSupport::Always => format!("be trusted to enforce {limit}"),
                 LimitSupport::Live => {
                     format!("be trusted to enforce {limit} in live runs, and not in one-shot runs")

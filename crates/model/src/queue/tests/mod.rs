@@ -292,9 +292,9 @@ mod model {
                 .waiting
                 .iter()
                 .position(|&(_, lane)| self.running.iter().all(|other| other.1 != lane))?;
-            let taken = self.waiting.remove(at);
-            self.running.push(taken);
-            Some(taken.0)
+            let event = self.waiting.remove(at);
+            self.running.push(event);
+            Some(event.0)
         }
 
         pub(super) fn remove(list: &mut List, sequence: Sequence) -> bool {

@@ -10,7 +10,7 @@ fn planned(name: &str, rhythm: Rhythm, missed: MissedPolicy) -> ScheduleEntry {
 }
 
 /// Returns a timetable that began at an instant.
-fn begun(plan: Vec<ScheduleEntry>, now: &str) -> Timetable {
+fn started_timetable(plan: Vec<ScheduleEntry>, now: &str) -> Timetable {
     let mut timetable = Timetable::default();
     timetable.replace(plan, |_| None, at(now));
     timetable
@@ -51,7 +51,7 @@ fn hourly() -> Vec<ScheduleEntry> {
 
 #[test]
 fn a_tick_is_due_when_its_time_has_come_and_once() {
-    let mut timetable = begun(hourly(), "2026-06-01T08:30:00Z");
+    let mut timetable = started_timetable(hourly(), "2026-06-01T08:30:00Z");
     assert_eq!(timetable.next_wake(), Some(at("2026-06-01T09:00:00Z")));
     assert_eq!(told(&mut timetable, "2026-06-01T08:59:59.999Z"), nothing());
     assert_eq!(
@@ -64,7 +64,7 @@ fn a_tick_is_due_when_its_time_has_come_and_once() {
 
 #[test]
 fn a_clock_that_is_set_back_two_hours_repeats_nothing() {
-    let mut timetable = begun(hourly(), "2026-06-01T08:30:00Z");
+    let mut timetable = started_timetable(hourly(), "2026-06-01T08:30:00Z");
     assert_eq!(
         told(&mut timetable, "2026-06-01T09:00:00Z"),
         due(&["heartbeat:look 09:00:00", "cron:hourly 09:00:00"])
@@ -80,7 +80,7 @@ fn a_clock_that_is_set_back_two_hours_repeats_nothing() {
 
 #[test]
 fn a_clock_that_is_set_forward_two_hours_makes_up_for_recent_ticks_and_counts_the_rest() {
-    let mut timetable = begun(hourly(), "2026-06-01T08:30:00Z");
+    let mut timetable = started_timetable(hourly(), "2026-06-01T08:30:00Z");
     // The last tick is one minute old: the cron job runs once, and the heartbeat waits for the next
     // tick.
     let (ran, missed) = told(&mut timetable, "2026-06-01T11:01:00Z");
@@ -101,7 +101,7 @@ fn a_clock_that_is_set_forward_two_hours_makes_up_for_recent_ticks_and_counts_th
 
 #[test]
 fn a_job_skips_missed_ticks_if_configured() {
-    let mut timetable = begun(
+    let mut timetable = started_timetable(
         vec![planned("strict", cron("0 * * * *"), MissedPolicy::Skip)],
         "2026-06-01T08:30:00Z",
     );
@@ -148,7 +148,7 @@ fn after_a_restart_a_cron_job_continues_and_a_heartbeat_begins_now() {
 
 #[test]
 fn a_changed_entry_begins_now_and_an_unchanged_one_continues() {
-    let mut timetable = begun(hourly(), "2026-06-01T08:30:00Z");
+    let mut timetable = started_timetable(hourly(), "2026-06-01T08:30:00Z");
     let other = vec![
         planned("hourly", cron("59 * * * *"), MissedPolicy::RunOnce),
         planned("look", every(3_600, None), MissedPolicy::Skip),
@@ -162,7 +162,7 @@ fn a_changed_entry_begins_now_and_an_unchanged_one_continues() {
 
 #[test]
 fn a_clock_that_was_wrong_by_more_than_a_day_does_not_silence_a_job() {
-    let mut timetable = begun(hourly(), "2036-06-01T08:30:00Z");
+    let mut timetable = started_timetable(hourly(), "2036-06-01T08:30:00Z");
     let advance = timetable.advance(at("2026-06-01T08:30:00Z"));
     assert_eq!((advance.due.len(), advance.restarted.len()), (0, 2));
     assert_eq!(
@@ -173,7 +173,7 @@ fn a_clock_that_was_wrong_by_more_than_a_day_does_not_silence_a_job() {
 
 #[test]
 fn a_tick_that_was_not_accepted_is_retried_while_it_is_recent() {
-    let mut timetable = begun(
+    let mut timetable = started_timetable(
         vec![planned("hourly", cron("0 * * * *"), MissedPolicy::RunOnce)],
         "2026-06-01T08:30:00Z",
     );
