@@ -106,7 +106,7 @@ impl Engine {
         bytes: Arc<[u8]>,
         digest: String,
         written: (i64, i64),
-        standing: TrustState,
+        trust: TrustState,
     ) -> Result<Candidate, AdmissionError> {
         let Admitted { descriptor, blueprint, .. } = self.admit(bytes, path).await?;
         let (path, stands_in) = (path.to_owned(), false);
@@ -115,7 +115,7 @@ impl Engine {
             digest,
             descriptor,
             blueprint,
-            trust: standing,
+            trust,
             written,
             is_fallback: stands_in,
         })

@@ -35,10 +35,9 @@ impl Admitter {
         path: &Path,
         source: ComponentSource,
     ) -> Result<Candidate, AdmissionError> {
-        let standing = self.gate.judge(path, &source).await?;
+        let trust = self.gate.judge(path, &source).await?;
         let ComponentSource { bytes, digest, stamp } = source;
-        let candidate =
-            self.engine.candidate(path, bytes, digest, stamp.modified(), standing).await?;
+        let candidate = self.engine.candidate(path, bytes, digest, stamp.modified(), trust).await?;
         self.gate.judge_descriptor(&candidate.digest, &candidate.descriptor).await?;
         Ok(candidate)
     }
@@ -50,14 +49,14 @@ impl Admitter {
         name: &str,
         served: &ServedComponent,
     ) -> Result<Candidate, AdmissionError> {
-        let standing = self
+        let trust = self
             .gate
             .judge_bytes(target, &served.digest, &served.bytes, served.signature.as_deref())
             .await?;
         let written = Stamp::of(target).map_or((0, 0), |stamp| stamp.modified());
         let candidate = self
             .engine
-            .candidate(target, served.bytes.clone(), served.digest.clone(), written, standing)
+            .candidate(target, served.bytes.clone(), served.digest.clone(), written, trust)
             .await?;
         self.gate.judge_descriptor(&candidate.digest, &candidate.descriptor).await?;
         if candidate.descriptor.name != name {

@@ -94,24 +94,24 @@ impl Wake for WakeFlag {
 enum RunTime {
     /// Real time, up to a maximum. Most calls complete in the first poll, and reading the processor
     /// time is a system call, which can take as long as they do.
-    First { begun: Instant, most: Duration },
+    First { start: Instant, max: Duration },
     /// The processor time of this thread.
-    Later { begun: Duration },
+    Later { start: Duration },
 }
 
 impl RunTime {
-    fn first(most: Duration) -> Self {
-        Self::First { begun: Instant::now(), most }
+    fn first(max: Duration) -> Self {
+        Self::First { start: Instant::now(), max }
     }
 
     fn later() -> Self {
-        Self::Later { begun: thread_time() }
+        Self::Later { start: thread_time() }
     }
 
     fn elapsed(&self) -> Duration {
         match *self {
-            Self::First { begun, most } => begun.elapsed().min(most),
-            Self::Later { begun } => thread_time().saturating_sub(begun),
+            Self::First { start, max } => start.elapsed().min(max),
+            Self::Later { start } => thread_time().saturating_sub(start),
         }
     }
 }

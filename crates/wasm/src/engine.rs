@@ -164,8 +164,8 @@ impl Engine {
         let (mut config, mut functions, mut cache_use) = (config(purpose), None, None);
         if let Some(path) = cache {
             let folder = private_directory(path)?;
-            let kept = functions.insert(FunctionCache::new(&folder));
-            config.enable_incremental_compilation(kept.clone()).map_err(sandbox_error)?;
+            let cache_store = functions.insert(FunctionCache::new(&folder));
+            config.enable_incremental_compilation(cache_store.clone()).map_err(sandbox_error)?;
             let components = folder.join(COMPONENTS);
             cache_use = Some(Arc::new(CacheUse::begin(&folder, &components)));
             let mut settings = CacheConfig::new();

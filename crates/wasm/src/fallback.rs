@@ -34,7 +34,7 @@ impl Loader {
     }
 
     async fn serve_fallback(&mut self, path: &Path, name: &str, waits: bool) {
-        let begun = Instant::now();
+        let start = Instant::now();
         let Some(candidate) = self.find_fallback(path, name).await else { return };
         let version = candidate.descriptor.version.clone();
         self.candidates.insert(candidate);
@@ -44,7 +44,7 @@ impl Loader {
         } else {
             tracing::warn!(backend = name, %generation, version, path = %path.display(), "the backend's file is refused; the version that served before serves in its place; hint: put a valid file there, or restore the kept version with `aetheel backend rollback {name}`");
         }
-        self.report(LoadReport::loaded(name, generation, path.to_owned(), begun));
+        self.report(LoadReport::loaded(name, generation, path.to_owned(), start));
     }
 
     /// Returns the newest kept component of a backend that may serve.

@@ -81,7 +81,7 @@ impl Loader {
                 let _ = done.send(self.withdraw(&name, &digest).await);
             }
             LoaderRequest::Kept(name, done) => {
-                let _ = done.send(self.kept(&name).await);
+                let _ = done.send(self.kept_components(&name).await);
             }
             LoaderRequest::HasEarlier(name, done) => {
                 let _ = done.send(self.has_earlier(&name).await);

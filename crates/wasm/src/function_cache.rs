@@ -165,9 +165,9 @@ impl LoadedFunctions {
             size += key.len() + self.code(function).len() + 2 * size_of::<u32>();
             size <= MAX_BYTES
         });
-        let kept = newest.count();
+        let newest = newest.count();
         let mut bytes = MAGIC.to_vec();
-        for (key, function) in functions[..kept].iter().rev() {
+        for (key, function) in functions[..newest].iter().rev() {
             for part in [*key, self.code(function)] {
                 let length = u32::try_from(part.len()).expect("bounded by the limit");
                 bytes.extend(length.to_le_bytes());

@@ -56,7 +56,7 @@ impl ComponentKeeper {
         let loaded = loaded.filter(|(loaded, _)| *loaded == digest).map(|(_, bytes)| bytes);
         let (backend, path) = (name.to_owned(), serving.info.path.clone());
         let limit = self.limit;
-        let kept = tokio::task::spawn_blocking(move || {
+        let saving = tokio::task::spawn_blocking(move || {
             if !components.renew(&backend, &digest)? {
                 let Some(bytes) = loaded.or_else(|| read_unchanged(&path, limit, &digest)) else {
                     tracing::debug!(backend, path = %path.display(), "the serving version is not kept: its file has other content by now");
@@ -68,7 +68,7 @@ impl ComponentKeeper {
             let file = path.file_name().unwrap_or_default().to_string_lossy();
             components.save_file_name(&backend, &file)
         });
-        if let Ok(Err(error)) = kept.await {
+        if let Ok(Err(error)) = saving.await {
             tracing::warn!(
                 backend = name,
                 "the serving version cannot be kept for a rollback: {}; hint: check the free space and the permissions of CONFIG_DIR",
@@ -89,7 +89,7 @@ impl ComponentKeeper {
         let Some(components) = self.in_use() else { return };
         let (backend, path, digest) = (name.to_owned(), path.to_owned(), digest.to_owned());
         let limit = self.limit;
-        let kept = tokio::task::spawn_blocking(move || {
+        let saving = tokio::task::spawn_blocking(move || {
             if components.file(&backend, &digest).is_some() {
                 return Ok(());
             }
@@ -99,7 +99,7 @@ impl ComponentKeeper {
             let signature = read_signature(&signature_of(&path));
             components.keep_partial(&backend, &ServedComponent { digest, bytes, signature })
         });
-        if let Ok(Err(error)) = kept.await {
+        if let Ok(Err(error)) = saving.await {
             tracing::warn!(
                 backend = name,
                 "a version that serves some channels cannot be kept, so commands may not find it later: {}; hint: check the free space and the permissions of CONFIG_DIR",

@@ -19,7 +19,7 @@ impl Loader {
         &mut self,
         path: &Path,
         source: ComponentSource,
-        begun: Instant,
+        start: Instant,
     ) -> Result<LoadReport, AdmissionError> {
         self.candidates.drop_changed_successor(path, Some(&source.digest));
         if let Some(successor) = self.candidates.successor_of_file(path) {
@@ -60,10 +60,10 @@ impl Loader {
         }
         match self.candidates.serve_best(&name) {
             Some(generation) if generation.digest == digest => {
-                let took = begun.elapsed();
-                let standing =
+                let took = start.elapsed();
+                let trust =
                     self.candidates.of_file(&path).and_then(|candidate| candidate.trust.label());
-                tracing::info!(backend = %name, %generation, path = %path.display(), standing, took_ms = took.as_millis() as u64, "backend loaded");
+                tracing::info!(backend = %name, %generation, path = %path.display(), standing = trust, took_ms = took.as_millis() as u64, "backend loaded");
                 Ok(LoadReport::Loaded { name, generation, path, took })
             }
             // Another file serves now: the previous content of this file was better than the new
@@ -74,7 +74,7 @@ impl Loader {
                     .serving(&name)
                     .map_or(path, |serving| serving.info.path.clone());
                 tracing::info!(backend = %name, %generation, path = %path.display(), "backend serves from another file");
-                Ok(LoadReport::Loaded { name, generation, path, took: begun.elapsed() })
+                Ok(LoadReport::Loaded { name, generation, path, took: start.elapsed() })
             }
             None if self
                 .candidates

@@ -200,7 +200,7 @@ impl Loader {
 
     /// Checks one file and updates the components that serve.
     pub(super) async fn look_at(&mut self, path: &Path, cause: LookReason) {
-        let begun = Instant::now();
+        let start = Instant::now();
         // Take the stamp before the file is read, so that later changes lead to another check.
         let signature = self.admitter.gate.stamp(path);
         let (mut pinned_for, mut read) = (BTreeSet::new(), None);
@@ -219,7 +219,7 @@ impl Loader {
                 }
                 pinned_for = self.admitter.gate.pinned_for(&source.digest).await;
                 read = Some((source.digest.clone(), source.bytes.clone()));
-                (stamp, Some(source.digest.clone()), self.load(path, source, begun).await)
+                (stamp, Some(source.digest.clone()), self.load(path, source, start).await)
             }
             Err(AdmissionError::Read(error))
                 if error.kind() == std::io::ErrorKind::NotFound && Stamp::of(path).is_none() =>
@@ -287,14 +287,14 @@ impl Loader {
     /// Makes the best candidate serve. If that is another one than before, reports it and returns
     /// true.
     pub(super) async fn serve_best(&mut self, name: &str) -> bool {
-        let begun = Instant::now();
+        let start = Instant::now();
         let Some(generation) = self.candidates.serve_best(name) else { return false };
         let Some(path) = self.candidates.serving(name).map(|serving| serving.info.path.clone())
         else {
             return false;
         };
         tracing::info!(backend = name, %generation, path = %path.display(), "backend serves from another file");
-        self.report(LoadReport::loaded(name, generation, path, begun));
+        self.report(LoadReport::loaded(name, generation, path, start));
         self.keeper.keep(name, self.candidates.serving(name), None).await;
         true
     }

@@ -81,13 +81,13 @@ mod tests {
     #[tokio::test]
     async fn waiting_between_two_polls_is_not_run_time() {
         let gauge = Gauge::default();
-        let begun = Instant::now();
+        let start = Instant::now();
         timed(tokio::time::sleep(Duration::from_millis(200)), |ran| gauge.add_run_time(ran)).await;
-        let (all, ran) = (begun.elapsed(), gauge.read().ran);
+        let (all, ran) = (start.elapsed(), gauge.read().ran);
         assert!(ran > Duration::ZERO && ran * 2 < all, "{ran:?} of {all:?}");
         let work = async {
-            let begun = Instant::now();
-            while begun.elapsed() < Duration::from_millis(20) {
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_millis(20) {
                 std::hint::spin_loop();
             }
         };

@@ -141,9 +141,9 @@ impl Registry {
 
     /// Returns the kept components of a backend that may still be used, the latest first.
     pub async fn kept_components(&self, name: &str) -> Vec<Arc<ComponentBackend>> {
-        let (done, kept) = oneshot::channel();
+        let (done, components) = oneshot::channel();
         self.ask(LoaderRequest::Kept(name.to_owned(), done));
-        kept.await.unwrap_or_default()
+        components.await.unwrap_or_default()
     }
 
     /// Returns the current generation of a backend, with its concrete type.

@@ -62,14 +62,14 @@ pub enum LoadReport {
 }
 
 impl LoadReport {
-    /// Returns the report on a component that serves. `begun` is when it was decided to load it.
+    /// Returns the report on a component that serves. `start` is when it was decided to load it.
     pub(super) fn loaded(
         name: &str,
         generation: Generation,
         path: PathBuf,
-        begun: Instant,
+        start: Instant,
     ) -> Self {
-        Self::Loaded { name: name.to_owned(), generation, path, took: begun.elapsed() }
+        Self::Loaded { name: name.to_owned(), generation, path, took: start.elapsed() }
     }
 
     /// Returns the name of the backend, which is empty for a refused file.

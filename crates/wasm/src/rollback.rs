@@ -30,7 +30,7 @@ impl Loader {
         name: &str,
         from: Option<String>,
     ) -> Result<Generation, VersionError> {
-        let begun = Instant::now();
+        let start = Instant::now();
         let serving = self.candidates.serving(name);
         let serves = serving.as_ref().map(|serving| serving.backend.generation().clone());
         if from.is_some() && serves.as_ref().map(|serves| &serves.digest) != from.as_ref() {
@@ -84,13 +84,13 @@ impl Loader {
         let Some(generation) = self.candidates.serve_best(name).or(restored) else {
             return Err(ComponentVersionError::AlreadyServes(name.to_owned()).into());
         };
-        let kept = aside.as_deref().map(Path::display).map(tracing::field::display);
-        tracing::info!(backend = name, %generation, path = %target.display(), kept, "backend rolled back to the previous version");
+        let moved = aside.as_deref().map(Path::display).map(tracing::field::display);
+        tracing::info!(backend = name, %generation, path = %target.display(), kept = moved, "backend rolled back to the previous version");
         AuditEntry::new(AuditKind::ComponentRolledBack)
             .with("backend", name)
             .with("digest", &generation.digest)
             .note();
-        self.report(LoadReport::loaded(name, generation.clone(), target, begun));
+        self.report(LoadReport::loaded(name, generation.clone(), target, start));
         let (backend, gone) = (name.to_owned(), from);
         let forgotten = tokio::task::spawn_blocking(move || {
             gone.map_or(Ok(()), |gone| components.forget(&backend, &gone))
@@ -114,14 +114,14 @@ impl Loader {
         exactly: Option<&str>,
         target: &Path,
     ) -> Result<ServedComponent, ComponentVersionError> {
-        let kept = self.keeper.before(name, from).await;
+        let earlier = self.keeper.before(name, from).await;
         let others = self.candidates.of(name).filter(|candidate| candidate.path != target);
         let beside: Vec<&str> = others.map(|candidate| candidate.digest.as_str()).collect();
         let wanted = |served: &ServedComponent| match exactly {
             Some(digest) => served.digest == digest,
             None => !beside.contains(&served.digest.as_str()),
         };
-        let found = kept.into_iter().find(wanted);
+        let found = earlier.into_iter().find(wanted);
         found.ok_or_else(|| ComponentVersionError::NoneBefore(name.to_owned()))
     }
 }

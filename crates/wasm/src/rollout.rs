@@ -40,7 +40,7 @@ impl Loader {
         if self.keeper.store.is_none() || self.candidates.serving(name).is_some() {
             return;
         }
-        let begun = Instant::now();
+        let start = Instant::now();
         for served in self.keeper.before(name, None).await {
             if served.digest == candidate.digest {
                 return;
@@ -57,7 +57,7 @@ impl Loader {
         }
         if let Some(generation) = self.candidates.serve_best(name) {
             tracing::info!(backend = %name, %generation, path = %path.display(), "the version that served before the start serves; the file contains a new one");
-            self.report(LoadReport::loaded(name, generation, path.clone(), begun));
+            self.report(LoadReport::loaded(name, generation, path.clone(), start));
         }
     }
 
@@ -65,8 +65,8 @@ impl Loader {
     pub(super) async fn follow_promotions(&mut self) {
         for (name, digest) in self.candidates.successors() {
             let backend = name.clone();
-            let kept = self.keeper.read(move |store| store.kept(&backend)).await;
-            if kept.first() == Some(&digest)
+            let kept_digests = self.keeper.read(move |store| store.kept_digests(&backend)).await;
+            if kept_digests.first() == Some(&digest)
                 && let Err(error) = self.promote(&name, &digest).await
             {
                 tracing::warn!(backend = name, %error, "cannot promote the new version");
@@ -83,20 +83,20 @@ impl Loader {
         name: &str,
         digest: &str,
     ) -> Result<Generation, VersionError> {
-        let begun = Instant::now();
+        let start = Instant::now();
         let successor = self.candidates.known_successor(name, digest)?;
         let path = successor.path.clone();
         let source = self.admitter.read_successor(&successor).await?;
         if let Some(components) = self.keeper.store.clone() {
             let (backend, beside) = (name.to_owned(), signature_of(&path));
-            let kept = tokio::task::spawn_blocking(move || {
+            let saved = tokio::task::spawn_blocking(move || {
                 let signature = read_signature(&beside);
                 let served =
                     ServedComponent { digest: source.digest, bytes: source.bytes, signature };
                 components.keep(&backend, &served)
             });
-            let kept = kept.await.map_err(|_| VersionError::ShuttingDown)?;
-            kept.map_err(|error| VersionError::Component(Box::new(error)))?;
+            let saved = saved.await.map_err(|_| VersionError::ShuttingDown)?;
+            saved.map_err(|error| VersionError::Component(Box::new(error)))?;
         }
         self.candidates.drop_successor(name);
         self.candidates.insert(successor);
@@ -104,7 +104,7 @@ impl Loader {
             return Err(ComponentVersionError::AlreadyServes(name.to_owned()).into());
         };
         tracing::info!(backend = name, %generation, path = %path.display(), "the new version was promoted and serves");
-        self.report(LoadReport::loaded(name, generation.clone(), path, begun));
+        self.report(LoadReport::loaded(name, generation.clone(), path, start));
         Ok(generation)
     }
 
@@ -125,8 +125,8 @@ impl Loader {
         let back = match serving {
             Some(serving) => {
                 let digest = &serving.backend.generation().digest;
-                let mut kept = self.keeper.before(name, None).await.into_iter();
-                let served = kept.find(|served| served.digest == *digest);
+                let mut earlier = self.keeper.before(name, None).await.into_iter();
+                let served = earlier.find(|served| served.digest == *digest);
                 Some(served.ok_or_else(|| ComponentVersionError::NothingKept(name.to_owned()))?)
             }
             None => None,

@@ -66,7 +66,7 @@ impl Engine {
             return Err(AdmissionError::TooLarge { size, limit });
         }
         let vouched = pin && gate.level() == Trust::Pinned;
-        let standing = match vouched {
+        let trust = match vouched {
             true => TrustState::Pinned,
             false => gate.judge_bytes(path, &digest, &bytes, signature.as_deref()).await?,
         };
@@ -77,7 +77,7 @@ impl Engine {
         }
         let backend = ComponentBackend::on_trial(descriptor.clone(), digest.clone(), blueprint);
         let inspection = Inspection { descriptor, contract, imports, size, digest };
-        Ok(StagedComponent { inspection, trust: standing, backend, bytes, signature })
+        Ok(StagedComponent { inspection, trust, backend, bytes, signature })
     }
 }
 

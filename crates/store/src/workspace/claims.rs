@@ -147,9 +147,9 @@ mod tests {
         assert_eq!(again.valid(now).all().len(), 2);
         let later = now + jiff::SignedDuration::from_mins(31);
         assert!(again.valid(later).all().is_empty());
-        let taken =
+        let result =
             again.change_valid(later, move |claims| claims.take(new("d", "x", None), later));
-        taken.await.expect("saved");
+        result.await.expect("saved");
         let text = std::fs::read_to_string(&path).expect("read");
         assert!(text.contains("`c` in") && !text.contains("`a` in"), "{text}");
     }
@@ -162,9 +162,9 @@ mod tests {
         let notes = StateFile::<Claim>::open(&state).expect("opened");
         std::fs::remove_dir(&state).expect("removed");
         let now = Timestamp::now();
-        let taken =
+        let result =
             notes.change_valid(now, move |claims| claims.take(new("a", "x", None), now)).await;
-        assert!(matches!(taken, Err(ClaimChangeError::File(_))), "{taken:?}");
+        assert!(matches!(result, Err(ClaimChangeError::File(_))), "{result:?}");
         assert!(notes.valid(now).all().is_empty());
     }
 }

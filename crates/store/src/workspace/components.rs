@@ -175,7 +175,7 @@ impl Components {
 
     /// Returns the digests of the kept components, newest first. Their files may be damaged.
     #[must_use]
-    pub fn kept(&self, backend: &str) -> Vec<String> {
+    pub fn kept_digests(&self, backend: &str) -> Vec<String> {
         let places = list(&self.folder.join(backend)).unwrap_or_default();
         places.into_iter().rev().map(|place| place.digest).collect()
     }
@@ -355,7 +355,7 @@ mod tests {
             components.keep_partial("demo", &served(text)).expect("kept");
         }
         assert_eq!(texts(&components, None), ["serves"]);
-        assert_eq!(components.kept("demo"), [served("serves").digest]);
+        assert_eq!(components.kept_digests("demo"), [served("serves").digest]);
         assert_eq!(components.last().len(), 1);
         let found = components.file("demo", &served("b").digest).expect("kept");
         assert_eq!(fs::read(found).expect("read"), b"b");

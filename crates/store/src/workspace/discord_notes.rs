@@ -374,8 +374,11 @@ mod tests {
             notes.note_login(1_800_000_000_000 + at);
         }
         notes.save().await.unwrap();
-        let kept = DiscordNotes::open(folder.path()).unwrap().logins().await;
-        assert_eq!((kept.len(), kept[0], kept[31]), (32, 1_800_000_000_008, 1_800_000_000_039));
+        let logins = DiscordNotes::open(folder.path()).unwrap().logins().await;
+        assert_eq!(
+            (logins.len(), logins[0], logins[31]),
+            (32, 1_800_000_000_008, 1_800_000_000_039)
+        );
     }
 
     #[tokio::test]

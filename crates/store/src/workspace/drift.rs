@@ -162,12 +162,12 @@ mod tests {
             .chain([other.clone()])
             .collect();
         notes.save_all(many).await.expect("saved");
-        let kept = notes.all();
-        assert_eq!(kept.len(), MAX_KINDS + 1);
-        assert!(kept.contains(&other), "kinds of another backend stay");
+        let saved = notes.all();
+        assert_eq!(saved.len(), MAX_KINDS + 1);
+        assert!(saved.contains(&other), "kinds of another backend stay");
         assert!(
-            kept.iter().all(|drift| *drift == other || drift.last.as_second() >= 100),
-            "{kept:?}"
+            saved.iter().all(|drift| *drift == other || drift.last.as_second() >= 100),
+            "{saved:?}"
         );
     }
 }

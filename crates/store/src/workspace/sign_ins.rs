@@ -92,12 +92,12 @@ mod tests {
             channel: ChannelId::discord(9),
             since: Timestamp::UNIX_EPOCH,
         };
-        let kept = open();
-        kept.replace(|| vec![session(1), session(2)]).unwrap();
+        let store = open();
+        store.replace(|| vec![session(1), session(2)]).unwrap();
         let path = state.join("sign-ins.md");
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(open().all(), [session(1), session(2)]);
-        kept.replace(|| vec![session(2)]).unwrap();
+        store.replace(|| vec![session(2)]).unwrap();
         assert_eq!(open().all(), [session(2)]);
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.contains("- `2` (") && text.contains("from `9` since"), "{text}");

@@ -129,7 +129,7 @@ pub(super) async fn started(
 /// Returns lines that are short and have no line breaks, and the number of lines that were left
 /// out.
 fn bounded(lines: Vec<String>) -> (Vec<String>, usize) {
-    let (mut kept, mut size, all) = (Vec::new(), 0, lines.len());
+    let (mut short_lines, mut size, all) = (Vec::new(), 0, lines.len());
     for mut line in lines {
         line.truncate(line.floor_char_boundary(LINE_BYTES));
         size += line.len() + 1;
@@ -139,10 +139,10 @@ fn bounded(lines: Vec<String>) -> (Vec<String>, usize) {
         if line.contains(char::is_control) {
             line = line.replace(char::is_control, " ");
         }
-        kept.push(line);
+        short_lines.push(line);
     }
-    let left_out = all - kept.len();
-    (kept, left_out)
+    let left_out = all - short_lines.len();
+    (short_lines, left_out)
 }
 
 pub(super) fn converted(event: &ObservedEvent) -> wit::Event {

@@ -25,7 +25,7 @@ const SAMPLES_MAX: usize = 1_000_000;
 /// ([`Engine::profiling`](super::Engine::profiling)).
 #[derive(Debug)]
 pub struct StackProfile {
-    begun: Instant,
+    start: Instant,
     started: SystemTime,
     recorded: Mutex<Recorded>,
 }
@@ -64,7 +64,7 @@ struct Sample {
 
 impl Default for StackProfile {
     fn default() -> Self {
-        Self { begun: Instant::now(), started: SystemTime::now(), recorded: Mutex::default() }
+        Self { start: Instant::now(), started: SystemTime::now(), recorded: Mutex::default() }
     }
 }
 
@@ -79,7 +79,7 @@ impl StackProfile {
 
     /// Records a stack, the innermost frame first.
     fn record(&self, frames: impl DoubleEndedIterator<Item = StackFrame>) {
-        let at = self.begun.elapsed();
+        let at = self.start.elapsed();
         let mut recorded = self.recorded.lock();
         if recorded.samples.len() >= SAMPLES_MAX {
             return;

@@ -216,14 +216,14 @@ impl AuditChain {
         }
     }
 
-    /// Removes the months whose entries are all older than `kept`. An entry about it is written
+    /// Removes the months whose entries are all older than `retention`. An entry about it is written
     /// before, so that the remaining chain proves where it begins.
     ///
     /// # Errors
     /// The system's error.
-    pub(super) fn expire(&mut self, kept: Duration, redactor: &Redactor) -> io::Result<()> {
-        let kept = SignedDuration::try_from(kept).unwrap_or(SignedDuration::MAX);
-        let Ok(limit) = Timestamp::now().checked_sub(kept) else { return Ok(()) };
+    pub(super) fn expire(&mut self, retention: Duration, redactor: &Redactor) -> io::Result<()> {
+        let retention = SignedDuration::try_from(retention).unwrap_or(SignedDuration::MAX);
+        let Ok(limit) = Timestamp::now().checked_sub(retention) else { return Ok(()) };
         let limit = month_of(limit);
         let months = self.files.months()?;
         let old: Vec<Date> = months

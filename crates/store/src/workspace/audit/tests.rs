@@ -424,8 +424,8 @@ fn entries_are_read_backwards_in_parts_over_blocks_and_months() {
     let expected: Vec<u64> = (1..=2_060).rev().collect();
     assert_eq!((numbers, parts), (expected, 103));
     let kind = |kind: &str| AuditQuery { kind: Some(kind.to_owned()), ..AuditQuery::default() };
-    let (begun, _) = read_backwards(&place, &kind("turn-begun"));
-    assert_eq!(begun, (1..=60).rev().collect::<Vec<u64>>());
+    let (numbers, _) = read_backwards(&place, &kind("turn-begun"));
+    assert_eq!(numbers, (1..=60).rev().collect::<Vec<u64>>());
     let ann = AuditQuery { person: Some("ANN".to_owned()), ..kind("turn-ended") };
     assert_eq!(read_backwards(&place, &ann).0.len(), 2_000);
     let other_day = AuditQuery { day: Some("2020-02-05".parse().unwrap()), ..ann };

@@ -37,9 +37,9 @@ pub struct AuditLog {
 }
 
 impl AuditLog {
-    /// Starts the thread that writes below `config_dir`, and removes entries older than `kept`.
+    /// Starts the thread that writes below `config_dir`, and removes entries older than `retention`.
     #[must_use]
-    pub fn start(config_dir: &Path, kept: Duration, redactor: Redactor) -> Self {
+    pub fn start(config_dir: &Path, retention: Duration, redactor: Redactor) -> Self {
         let (commands, received) = mpsc::sync_channel(MAX_WAITING_ENTRIES);
         let overflow = Arc::<AtomicU64>::default();
         let files = AuditFiles::new(config_dir);
@@ -47,7 +47,7 @@ impl AuditLog {
         let earlier = files.gap().ok().flatten();
         let mut writer = AuditWriter {
             files,
-            kept,
+            retention,
             redactor,
             chain: None,
             overflow: Arc::clone(&overflow),
@@ -80,7 +80,7 @@ impl AuditSink for AuditLog {
 
 struct AuditWriter {
     files: AuditFiles,
-    kept: Duration,
+    retention: Duration,
     redactor: Redactor,
     /// The open end of the chain, or `None` before the first entry and after a failure.
     chain: Option<AuditChain>,
@@ -151,7 +151,7 @@ impl AuditWriter {
         chain.append_after(&gaps, entries, &self.redactor)?;
         if self.expires.is_none_or(|expires| expires <= Instant::now()) {
             self.expires = Some(Instant::now() + EXPIRE_INTERVAL);
-            if let Err(error) = chain.expire(self.kept, &self.redactor) {
+            if let Err(error) = chain.expire(self.retention, &self.redactor) {
                 tracing::warn!(%error, "cannot remove old entries of the audit log");
             }
         }

@@ -59,8 +59,8 @@ pub fn with_channel(
     }
     let last = section.entries.iter().map(|entry| entry.line).max().unwrap_or(section.line);
     let (before, after) = lines.split_at(last);
-    let kept = before.iter().flatten().cloned();
-    let text: Vec<String> = kept.chain(added).chain(after.iter().flatten().cloned()).collect();
+    let head = before.iter().flatten().cloned();
+    let text: Vec<String> = head.chain(added).chain(after.iter().flatten().cloned()).collect();
     Ok(text.join("\n") + "\n")
 }
 

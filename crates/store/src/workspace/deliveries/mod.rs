@@ -47,7 +47,7 @@ struct DeliveryFile {
 #[derive(Debug, Default)]
 struct KnownDeliveries {
     /// The time at which each delivery was accepted, in milliseconds since 1970.
-    taken: HashMap<DeliveryKey, i64>,
+    accepted: HashMap<DeliveryKey, i64>,
     /// Deliveries that are being accepted.
     claimed: HashSet<DeliveryKey>,
     /// Accepted deliveries that are not in the file yet.
@@ -97,7 +97,7 @@ impl Deliveries {
         let ledger = LedgerFile::open(path, WebhookDelivery::HEADING)?;
         let mut file = DeliveryFile { ledger, prune_at: 0 };
         file.prune(now_ms)?;
-        let known = KnownDeliveries { taken: file.taken(), ..KnownDeliveries::default() };
+        let known = KnownDeliveries { accepted: file.accepted(), ..KnownDeliveries::default() };
         Ok(Self(Arc::new(DeliveriesInner { known: Mutex::new(known), file: Mutex::new(file) })))
     }
 
@@ -106,7 +106,7 @@ impl Deliveries {
     pub fn claim(&self, webhook: &str, id: &str, now_ms: i64) -> ClaimResult {
         let key = (webhook.to_owned(), id.to_owned());
         let mut known = self.known();
-        if known.taken.get(&key).is_some_and(|at| now_ms - at < KNOWN_MS) {
+        if known.accepted.get(&key).is_some_and(|at| now_ms - at < KNOWN_MS) {
             return ClaimResult::Taken;
         }
         if !known.claimed.insert(key.clone()) {
@@ -128,8 +128,8 @@ impl Deliveries {
                 let mut known = self.known();
                 let newer: Vec<_> =
                     known.unsaved.iter().map(|delivery| (delivery.key(), delivery.at_ms)).collect();
-                known.taken = file.taken();
-                known.taken.extend(newer);
+                known.accepted = file.accepted();
+                known.accepted.extend(newer);
                 Ok(())
             }
             Err(error) => {
@@ -153,7 +153,7 @@ impl DeliveryClaim {
     pub async fn keep(self, now_ms: i64) -> Result<(), FileError> {
         {
             let mut known = self.deliveries.known();
-            known.taken.insert(self.key.clone(), now_ms);
+            known.accepted.insert(self.key.clone(), now_ms);
             let (webhook, id) = self.key.clone();
             known.unsaved.push(WebhookDelivery { webhook, id, at_ms: now_ms });
         }
@@ -184,7 +184,7 @@ impl DeliveryFile {
         Ok(self.ledger.length() >= self.prune_at && self.prune(now_ms)? || changed)
     }
 
-    fn taken(&self) -> HashMap<DeliveryKey, i64> {
+    fn accepted(&self) -> HashMap<DeliveryKey, i64> {
         self.ledger.entries.values().map(|delivery| (delivery.key(), delivery.at_ms)).collect()
     }
 

@@ -234,11 +234,11 @@ impl<E: StateEntry> LedgerFile<E> {
     /// Returns whether there is a list item that could not be parsed and contains all of these
     /// values.
     pub(in crate::workspace) fn has_unreadable_line_with(&self, values: &[&str]) -> bool {
-        let kept = self
+        let unparsed = self
             .lines
             .iter()
             .filter_map(|line| if let LedgerLine::Kept(line) = line { Some(line) } else { None });
-        let mut items = kept.filter(|line| line.trim_start().starts_with(['-', '*']));
+        let mut items = unparsed.filter(|line| line.trim_start().starts_with(['-', '*']));
         items.any(|line| values.iter().all(|value| line.contains(&code(value))))
     }
 

@@ -293,8 +293,8 @@ mod tests {
     fn an_event_that_was_stopped_while_it_waited_is_not_counted() {
         let day = "2026-08-06T12:00:00Z";
         let stopped = TurnLine { how: TurnStatus::Stopped, link: None, ..line("a", day) };
-        let begun = TurnLine { link: Some("b".to_owned()), ..stopped.clone() };
-        assert_eq!(costs(&[stopped, begun]).whole.turns, 1);
+        let started = TurnLine { link: Some("b".to_owned()), ..stopped.clone() };
+        assert_eq!(costs(&[stopped, started]).whole.turns, 1);
     }
 
     #[test]

@@ -117,31 +117,31 @@ fn each_line(
     mut from: impl BufRead,
     take: &mut impl FnMut(&[u8]) -> ControlFlow<()>,
 ) -> io::Result<()> {
-    let (mut begun, mut skipped) = (Vec::new(), false);
+    let (mut partial, mut skipped) = (Vec::new(), false);
     loop {
         let chunk = from.fill_buf()?;
         if chunk.is_empty() {
-            if !begun.is_empty() {
-                let _ = take(&begun);
+            if !partial.is_empty() {
+                let _ = take(&partial);
             }
             return Ok(());
         }
         let end = memchr::memchr(b'\n', chunk);
         let piece = &chunk[..end.unwrap_or(chunk.len())];
         let used = piece.len() + usize::from(end.is_some());
-        skipped |= begun.len() + piece.len() > LINE_LIMIT;
+        skipped |= partial.len() + piece.len() > LINE_LIMIT;
         let mut over = false;
         if skipped {
-            begun.clear();
-        } else if end.is_some() && begun.is_empty() {
+            partial.clear();
+        } else if end.is_some() && partial.is_empty() {
             over = take(piece).is_break();
         } else {
-            begun.extend_from_slice(piece);
+            partial.extend_from_slice(piece);
         }
         if end.is_some() {
-            if !begun.is_empty() {
-                over = take(&begun).is_break();
-                begun.clear();
+            if !partial.is_empty() {
+                over = take(&partial).is_break();
+                partial.clear();
             }
             skipped = false;
         }
@@ -179,14 +179,14 @@ pub(super) fn may_mention(line: &[u8], turn: &str) -> bool {
 /// Returns the error of the system; the rest is removed by the next call.
 pub(super) fn tidy(
     folder: &Path,
-    kept: TurnRetention,
+    retention: TurnRetention,
     clean_until: Date,
     now: Timestamp,
 ) -> io::Result<Date> {
     let ago = |age: Duration| {
         SignedDuration::try_from(age).ok().and_then(|age| now.checked_sub(age).ok())
     };
-    let (texts, lines) = (ago(kept.texts), ago(kept.lines));
+    let (texts, lines) = (ago(retention.texts), ago(retention.lines));
     for day in days(folder)? {
         // The last turn of the day must be too old.
         if lines.is_some_and(|oldest| day < day_of(oldest)) {

@@ -105,8 +105,8 @@ impl FinishedTurns {
     ///
     /// # Errors
     /// Returns the error of the system; the next call continues where this one ended.
-    pub async fn tidy(&self, kept: TurnRetention) -> io::Result<()> {
-        self.writer().tidy(kept).await
+    pub async fn tidy(&self, retention: TurnRetention) -> io::Result<()> {
+        self.writer().tidy(retention).await
     }
 
     /// Returns the line of a turn with this id.

@@ -188,11 +188,11 @@ async fn texts_are_removed_with_recordings_and_days_after_their_limit() {
     let place = TurnsFixture::with(&lines).await;
     let week = days::day_of(lines[1].ended).to_string();
     place.add(&week, "{\"asked\":\"the question of a torn li");
-    let kept = TurnRetention {
+    let retention = TurnRetention {
         texts: Duration::from_secs(7 * DAY),
         lines: Duration::from_secs(400 * DAY),
     };
-    place.turns.tidy(kept).await.unwrap();
+    place.turns.tidy(retention).await.unwrap();
     assert_eq!(place.ids(words("")).await, ["fresh", "week"]);
     assert_eq!(place.turns.find("fresh").await, Some(lines[0].clone()));
     assert_eq!(place.turns.find("week").await, Some(lines[1].clone().without_texts()));
@@ -202,9 +202,9 @@ async fn texts_are_removed_with_recordings_and_days_after_their_limit() {
     // A younger line of that day keeps its texts until it is old enough.
     let younger = line("younger", &ago(7 * 24 - 1));
     place.turns.note(younger.clone());
-    place.turns.tidy(kept).await.unwrap();
+    place.turns.tidy(retention).await.unwrap();
     assert_eq!(place.turns.find("younger").await, Some(younger));
-    place.turns.tidy(TurnRetention { texts: Duration::ZERO, ..kept }).await.unwrap();
+    place.turns.tidy(TurnRetention { texts: Duration::ZERO, ..retention }).await.unwrap();
     let found = place.turns.search(TurnSearch { most: 9, ..words("") }).await;
     assert!(found.len() == 3 && !found.iter().any(TurnLine::has_texts), "{found:?}");
     // A very large age limit removes nothing.
@@ -215,11 +215,11 @@ async fn texts_are_removed_with_recordings_and_days_after_their_limit() {
 #[tokio::test]
 async fn a_day_without_old_texts_is_not_rewritten() {
     let place = TurnsFixture::with(&[line("one", NOON)]).await;
-    let kept = TurnRetention { texts: Duration::ZERO, lines: Duration::MAX };
-    place.turns.tidy(kept).await.unwrap();
+    let retention = TurnRetention { texts: Duration::ZERO, lines: Duration::MAX };
+    place.turns.tidy(retention).await.unwrap();
     let before = fs::metadata(place.file("2026-08-06")).unwrap();
     let again = FinishedTurns::new(place.folder.path().join("turns"));
-    again.tidy(kept).await.unwrap();
+    again.tidy(retention).await.unwrap();
     let after = fs::metadata(place.file("2026-08-06")).unwrap();
     use std::os::unix::fs::MetadataExt as _;
     assert_eq!(before.ino(), after.ino());

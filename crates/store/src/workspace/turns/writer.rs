@@ -96,10 +96,10 @@ impl TurnWriter {
     ///
     /// # Errors
     /// Returns the error of the system, or an error if the thread has ended.
-    pub(super) async fn tidy(&self, kept: TurnRetention) -> io::Result<()> {
+    pub(super) async fn tidy(&self, retention: TurnRetention) -> io::Result<()> {
         let (done_tx, done) = oneshot::channel();
         let gone = || io::Error::other("the thread that saves finished turns has ended");
-        self.orders.send(TurnWriterCommand::Tidy(kept, done_tx)).map_err(|_| gone())?;
+        self.orders.send(TurnWriterCommand::Tidy(retention, done_tx)).map_err(|_| gone())?;
         done.await.map_err(|_| gone())?
     }
 }
@@ -117,8 +117,8 @@ fn run(folder: PathBuf, orders: &Receiver<TurnWriterCommand>, state: &TurnWriter
                 let done = if known { Ok(()) } else { days::append(&folder, &line) };
                 line_written(state, &line, done);
             }
-            TurnWriterCommand::Tidy(kept, done_tx) => {
-                let tidied = days::tidy(&folder, kept, clean_until, Timestamp::now());
+            TurnWriterCommand::Tidy(retention, done_tx) => {
+                let tidied = days::tidy(&folder, retention, clean_until, Timestamp::now());
                 let _ = done_tx.send(tidied.map(|until| clean_until = until));
             }
             TurnWriterCommand::Flush(done_tx) => {
