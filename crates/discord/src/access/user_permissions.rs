@@ -165,14 +165,14 @@ impl PermissionCache {
         asker.parent = channel.parent_id.filter(|_| thread);
         asker.guild = Some(guild_id);
         let overwrites = parent.as_ref().unwrap_or(&channel).overwrites();
-        let standing = Membership {
+        let membership = Membership {
             user,
             guild: guild_id,
             owns_guild: guild.owner_id == user,
             roles: asker.roles.clone(),
             timed_out: member.is_timed_out(),
         };
-        let may = permissions(&standing, &guild.role_permissions(), &overwrites);
+        let may = permissions(&membership, &guild.role_permissions(), &overwrites);
         let mut sees = permissions::can_read(may) && identity.admit(&asker).is_ok();
         if sees && channel.kind == PRIVATE_THREAD && !permissions::can_manage_threads(may) {
             sees = self.is_thread_member(api, id, user).await?;

@@ -44,7 +44,7 @@ impl Discord {
         });
         let notes = Arc::clone(&self.inner.notes);
         let saving = supervisor::spawn("notes", async move { notes.keep_saving().await });
-        let (arrivals, taken) = mpsc::unbounded_channel();
+        let (arrivals, received) = mpsc::unbounded_channel();
         let phase = Arc::new(watch::channel(ConnectionPhase::Starting).0);
         let closing = Arc::<IntakeState>::default();
         let reception = InboundProcessor::new(
@@ -54,7 +54,7 @@ impl Discord {
             Arc::clone(&closing),
         );
         let reception = InboundQueue::new(reception, Arc::clone(&self.inbound.channel_queues));
-        let reception = supervisor::spawn("reception", reception.run(taken));
+        let reception = supervisor::spawn("reception", reception.run(received));
         let (stop, stopped) = oneshot::channel();
         let pulses = ProbeSender::new(arrivals.clone());
         let _ = self.inbound.events.set(arrivals.clone());

@@ -265,18 +265,18 @@ mod tests {
     #[test]
     fn a_long_text_begins_in_messages_and_continues_in_files_within_the_limits() {
         let text = format!("Intro\n```rust\n{}```\n", "let a = 1;\n".repeat(2_000));
-        let begun = first_messages(&text, 2, "The whole answer is attached.");
+        let messages = first_messages(&text, 2, "The whole answer is attached.");
         let fits = |piece: &String| {
             piece.chars().count() <= MAX_MESSAGE_CHARS
                 && piece.matches("```").count().is_multiple_of(2)
         };
         assert!(
-            begun.len() == 2
-                && begun.iter().all(fits)
-                && begun[0] == split(&text, MAX_MESSAGE_CHARS)[0],
-            "{begun:?}"
+            messages.len() == 2
+                && messages.iter().all(fits)
+                && messages[0] == split(&text, MAX_MESSAGE_CHARS)[0],
+            "{messages:?}"
         );
-        assert!(begun[1].ends_with("```\n-# The whole answer is attached."), "{begun:?}");
+        assert!(messages[1].ends_with("```\n-# The whole answer is attached."), "{messages:?}");
         assert_eq!(first_messages("short", 2, "more"), ["short"]);
         let parts = files(&"ä".repeat(MAX_FILE_BYTES));
         assert_eq!(

@@ -120,10 +120,10 @@ impl QueueMarkers {
     pub(crate) async fn clear_all(&self, api: &Api, application: u64) {
         let markers: Vec<QueueMarker> =
             self.lock().drain().filter_map(|(_, marker)| marker).collect();
-        let mut taken = JoinSet::new();
+        let mut removals = JoinSet::new();
         for marker in markers {
             let api = api.clone();
-            taken.spawn(async move {
+            removals.spawn(async move {
                 match marker {
                     QueueMarker::Number { channel, message, emoji, shown } => {
                         unreact(&api, channel, message, emoji, shown).await
@@ -136,7 +136,7 @@ impl QueueMarkers {
                 }
             });
         }
-        taken.join_all().await;
+        removals.join_all().await;
     }
 
     /// Removes the number that a previous process put on a message.

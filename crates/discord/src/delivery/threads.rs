@@ -56,8 +56,9 @@ pub(crate) async fn open(
     let mut live = Live::new(Arc::clone(inner), inner.command_target(channel, event), traces, None);
     let shown =
         live.show(&[format!("🧵 New conversation: **{}**", escape(&name))], true, timeouts).await;
-    let begun = match (shown, live.first()) {
-        (Ok(_), Some(begun)) => begun,
+    // A thread has the id of its message.
+    let thread = match (shown, live.first()) {
+        (Ok(_), Some(thread)) => thread,
         (Err(error), _) => {
             warn!(channel, %error, "cannot answer a command");
             return Err(if error.is_temporary() {
@@ -68,9 +69,7 @@ pub(crate) async fn open(
         }
         (Ok(_), None) => return Err(ThreadError::Unreachable),
     };
-    // A thread has the id of its message.
-    let thread = begun;
-    let new = match api.thread(channel, begun, &name, timeouts).await {
+    let new = match api.thread(channel, thread, &name, timeouts).await {
         Ok(new) => new,
         Err(error) => {
             warn!(channel, %error, "cannot open a thread{}", if error.is_forbidden() { "; hint: the bot needs Create Public Threads there" } else { "" });

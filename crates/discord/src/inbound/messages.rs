@@ -303,11 +303,11 @@ impl InboundProcessor {
         } else {
             String::new()
         };
-        let taken = match self.services.intake.submit(event) {
+        let result = match self.services.intake.submit(event) {
             Err(PromptRefusal::Known) => Ok(Accepted::without_saving(0, 0)),
-            taken => taken,
+            result => result,
         };
-        match (&taken, origin) {
+        match (&result, origin) {
             (Ok(accepted), DiscordOrigin::Message { channel, message }) if accepted.ahead > 0 => {
                 self.inner.queue_markers.show_number(
                     &self.inner.api,
@@ -329,7 +329,7 @@ impl InboundProcessor {
             }
             _ => self.inner.queue_markers.forget(id),
         }
-        taken
+        result
     }
 
     /// Returns whether a person wrote the message to the bot: in a direct message, with a mention,

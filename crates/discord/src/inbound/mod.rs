@@ -58,7 +58,7 @@ pub(super) type OutcomeSender = oneshot::Sender<Result<CommandOutcome, CommandRe
 /// are not accepted.
 #[derive(Debug, Default)]
 pub(super) struct IntakeState {
-    begun: AtomicBool,
+    closed: AtomicBool,
     silent: AtomicBool,
 }
 
@@ -66,11 +66,11 @@ impl IntakeState {
     /// Stops accepting prompts. With `silently`, the authors of later prompts get no notice.
     pub(super) fn close(&self, silently: bool) {
         self.silent.store(silently, Ordering::SeqCst);
-        self.begun.store(true, Ordering::SeqCst);
+        self.closed.store(true, Ordering::SeqCst);
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.begun.load(Ordering::SeqCst)
+        self.closed.load(Ordering::SeqCst)
     }
 
     fn is_silent(&self) -> bool {

@@ -260,11 +260,11 @@ impl EventRouter {
                 }
                 return;
             }
-            let taken = api.responses.defer(interaction, &token, ACK_TIMEOUTS).await;
-            if let Err(error) = &taken {
+            let deferred = api.responses.defer(interaction, &token, ACK_TIMEOUTS).await;
+            if let Err(error) = &deferred {
                 warn!(interaction, %error, "cannot acknowledge a command in time; the answer comes as a message");
             }
-            ack.send_replace(if taken.is_ok() { Ack::Accepted } else { Ack::Lost });
+            ack.send_replace(if deferred.is_ok() { Ack::Accepted } else { Ack::Lost });
         });
         if verb != Verb::Stop {
             let arrival = InboundEvent::Slash(slash, verb, outcome_sender);

@@ -354,9 +354,9 @@ impl Panels {
 /// Measures the time in which Discord answers a request. Returns `None` if that takes longer than
 /// [`LATENCY_TIMEOUT`].
 async fn latency(api: &Api) -> Option<Duration> {
-    let begun = tokio::time::Instant::now();
+    let start = tokio::time::Instant::now();
     let answered = timeout(LATENCY_TIMEOUT, api.get::<User>(Endpoint::Me {}, ACK_TIMEOUTS)).await;
-    answered.ok()?.ok().map(|_| begun.elapsed())
+    answered.ok()?.ok().map(|_| start.elapsed())
 }
 
 /// A choice in the menus of `/settings` and in the list of `/schedules`.

@@ -73,8 +73,8 @@ impl QuestionBoard {
     /// Registers a question before it can be seen. Returns the message in which a previous process
     /// shows it.
     pub(super) fn open(&self, question: &OpenQuestion) -> Option<MessageLocation> {
-        let standing = QuestionProgress { question: question.clone(), answers: Vec::new() };
-        self.open.lock().insert(question.id.clone(), standing);
+        let progress = QuestionProgress { question: question.clone(), answers: Vec::new() };
+        self.open.lock().insert(question.id.clone(), progress);
         // Removed after the question was added to `open`, so that a press always finds it in one of
         // the two maps.
         self.resuming.lock().remove(&question.id)
@@ -96,9 +96,9 @@ impl QuestionBoard {
     /// Removes a question and returns its final message, or `None` if it is not known.
     pub(super) fn settle(&self, id: &str, how: &Settlement) -> Option<String> {
         self.locations.lock().remove(id);
-        let standing = self.open.lock().remove(id)?;
+        let progress = self.open.lock().remove(id)?;
         let last =
-            layout::pieces(&standing.question, standing.answers.len()).pop().unwrap_or_default();
+            layout::pieces(&progress.question, progress.answers.len()).pop().unwrap_or_default();
         let content = layout::settled_text(&last, how);
         let mut over = self.settled.lock();
         over.push_back((id.to_owned(), content.clone()));
@@ -156,7 +156,7 @@ impl QuestionBoard {
         self.open
             .lock()
             .get(id)
-            .is_some_and(|standing| matches!(standing.question.subject, Subject::Questions(_)))
+            .is_some_and(|progress| matches!(progress.question.subject, Subject::Questions(_)))
     }
 
     /// Records the answer to one question of a list. Returns all answers after the last one.
@@ -203,7 +203,7 @@ impl QuestionBoard {
     }
 
     fn question(&self, id: &str) -> Option<OpenQuestion> {
-        self.open.lock().get(id).map(|standing| standing.question.clone())
+        self.open.lock().get(id).map(|progress| progress.question.clone())
     }
 }
 

@@ -264,18 +264,18 @@ impl PressHandler {
         let content = press.content().unwrap_or_default();
         // The response edits the notice of a wait, so that its end does not.
         let wait = press.message().and_then(|message| self.asks.notes.take_pressed_wait(message));
-        let taken = self.accept_offer(id, &person, press).await;
-        let known = taken != Err(OfferRefusal::Gone);
+        let outcome = self.accept_offer(id, &person, press).await;
+        let known = outcome != Err(OfferRefusal::Gone);
         if let Some(wait) = wait {
-            match &taken {
+            match &outcome {
                 Ok(_) => self.asks.notes.wait_closed(&wait),
                 Err(_) => self.asks.notes.put_back_wait(wait),
             }
         }
         if known {
-            note_press(id, &person, press, taken.as_ref().err());
+            note_press(id, &person, press, outcome.as_ref().err());
         }
-        let reaction = match taken {
+        let reaction = match outcome {
             Ok(what) => PressResponse::Show(accepted_text(content, &person, what), json!([])),
             Err(refusal @ (OfferRefusal::Gone | OfferRefusal::Delivered)) => {
                 PressResponse::Close(content.to_owned(), refusal.to_string())

@@ -291,8 +291,8 @@ impl Rest {
         let (clock, flow) = (&self.shared.clock, || self.shared.rate_share.lock());
         let ticket = loop {
             let now = clock.now();
-            let taken = flow().take(timeouts.rank, now);
-            match taken {
+            let ticket = flow().take(timeouts.rank, now);
+            match ticket {
                 Ok(ticket) => break ticket,
                 Err(wait)
                     if matches!(timeouts.rank, Rank::Draft | Rank::Hint)

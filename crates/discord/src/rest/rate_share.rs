@@ -64,14 +64,14 @@ impl RateShare {
             Rank::Draft => (self.per_second * 3).div_ceil(4),
             Rank::Marker | Rank::Hint => self.per_second.div_ceil(2),
         };
-        let taken = self.times.len();
+        let used = self.times.len();
         // A place is free one second after the request that is `share` places earlier.
-        let free = taken.checked_sub(share).map_or(now, |before| self.times[before] + SPAN);
+        let free = used.checked_sub(share).map_or(now, |before| self.times[before] + SPAN);
         if free > now && rank != Rank::Answer {
             return Err(free - now);
         }
         self.times.push_back(free.max(now));
-        Ok(Some(Ticket(self.forgotten + taken as u64)))
+        Ok(Some(Ticket(self.forgotten + used as u64)))
     }
 
     /// Starts the request if its time has come. If it starts late, the requests after it may have
@@ -140,11 +140,11 @@ mod tests {
     #[test]
     fn markers_and_drafts_leave_room_for_answers() {
         let (mut flow, now) = (RateShare::new(10), Instant::now());
-        let taken = |flow: &mut RateShare, rank, at| {
+        let accepted = |flow: &mut RateShare, rank, at| {
             (0..20).filter(|_| flow.take(rank, at).is_ok()).count()
         };
-        assert_eq!(taken(&mut flow, Rank::Marker, now), 5);
-        assert_eq!(taken(&mut flow, Rank::Draft, now), 3);
+        assert_eq!(accepted(&mut flow, Rank::Marker, now), 5);
+        assert_eq!(accepted(&mut flow, Rank::Draft, now), 3);
         let mut answer = |wait: Option<Duration>| {
             let ticket = flow.take(Rank::Answer, now).unwrap().unwrap();
             assert_eq!(flow.start(ticket, now).err(), wait);
@@ -153,7 +153,7 @@ mod tests {
         answer(None);
         answer(Some(SPAN));
         assert_eq!(flow.take(Rank::Marker, now + SPAN / 2), Err(SPAN / 2));
-        assert_eq!(taken(&mut flow, Rank::Hint, now + SPAN), 4, "places already given count");
+        assert_eq!(accepted(&mut flow, Rank::Hint, now + SPAN), 4, "places already given count");
     }
 
     #[test]

@@ -270,14 +270,14 @@ impl Checkup {
         }
         let wire: GuildDetails = self.get(Endpoint::Guild { guild: id }).await?;
         let member: MemberDetails = self.get(Endpoint::Member { guild: id, user: bot }).await?;
-        let standing = GuildMembership {
+        let membership = GuildMembership {
             user: bot,
             guild: id,
             owns_guild: wire.owner_id == bot,
             roles: member.role_ids(),
             timed_out: member.is_timed_out(),
         };
-        let guild = Guild { roles: wire.role_permissions(), bot: standing };
+        let guild = Guild { roles: wire.role_permissions(), bot: membership };
         self.guilds.insert(id, guild.clone());
         Ok(guild)
     }

@@ -14,9 +14,10 @@ fn line_with_code_and_links(line: &str) -> String {
     while let Some(at) = rest.find(['`', 'h', '<']) {
         shown.push_str(&escape(&rest[..at]));
         rest = &rest[at..];
-        let kept = code_length(rest).or_else(|| address_length(rest)).or_else(|| time_length(rest));
-        let (part, after) = rest.split_at(kept.unwrap_or(1));
-        match kept {
+        let length =
+            code_length(rest).or_else(|| address_length(rest)).or_else(|| time_length(rest));
+        let (part, after) = rest.split_at(length.unwrap_or(1));
+        match length {
             Some(_) => shown.push_str(part),
             None => shown.push_str(&escape(part)),
         }
