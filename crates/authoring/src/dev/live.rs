@@ -42,7 +42,7 @@ impl LiveChannel {
         backend: &str,
         component: &Path,
     ) -> Result<(), KitError> {
-        let (page, begun) = (OutputStyle::for_stdout(), Instant::now());
+        let (page, start) = (OutputStyle::for_stdout(), Instant::now());
         let failed = |error: &dyn std::error::Error| KitError::failed(with_causes(error));
         let handover = self.handover_of(backend)?;
         let bytes = std::fs::read(component).map_err(|error| {
@@ -54,9 +54,9 @@ impl LiveChannel {
             terminal::line(&page.bold("live: no gateway runs here; it serves once one is started"));
             return Ok(());
         }
-        while begun.elapsed() < ANSWER_LIMIT {
+        while start.elapsed() < ANSWER_LIMIT {
             if let Some(answer) = handover.answer(&digest) {
-                let took = page.dim(&format!("after {}", terminal::time(begun.elapsed())));
+                let took = page.dim(&format!("after {}", terminal::time(start.elapsed())));
                 let channel = self.channel;
                 terminal::line(&match answer {
                     LiveAnswer::Serves => {
@@ -81,9 +81,9 @@ impl LiveChannel {
         if self.handover.as_ref().is_none_or(|(name, _)| name != backend) {
             // Withdraws the build of a backend with another name.
             self.handover = None;
-            let begun = self.folder.begin(backend, self.channel);
-            let begun = begun.map_err(|error| KitError::failed(with_causes(&error)))?;
-            let handover = begun.ok_or_else(|| {
+            let handover = self.folder.begin(backend, self.channel);
+            let handover = handover.map_err(|error| KitError::failed(with_causes(&error)))?;
+            let handover = handover.ok_or_else(|| {
                 KitError::failed(format!(
                     "another `aetheel backend dev --live` serves `{backend}` in channel {}",
                     self.channel

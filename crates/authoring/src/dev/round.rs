@@ -104,12 +104,12 @@ impl<'a> Author<'a> {
     pub(super) async fn round(&mut self) -> Result<Option<TriedComponent>, KitError> {
         self.good = false;
         self.printed.clear();
-        let (page, begun) = (OutputStyle::for_stdout(), Instant::now());
+        let (page, start) = (OutputStyle::for_stdout(), Instant::now());
         if !self.build(page).await? {
             return Ok(None);
         }
         let path = self.component()?;
-        let built = begun.elapsed();
+        let built = start.elapsed();
         let opened = open::component(&self.engine, &path).await?;
         terminal::line(&format!(
             "{} in {}: {}  {}",
@@ -122,7 +122,7 @@ impl<'a> Author<'a> {
         let cases = self.cases(&opened, page).await?;
         self.recordings(&opened, page).await?;
         self.printed.print();
-        terminal::line(&page.dim(&format!("result after {}", terminal::time(begun.elapsed()))));
+        terminal::line(&page.dim(&format!("result after {}", terminal::time(start.elapsed()))));
         if self.baseline.is_none() {
             self.baseline = Some(self.first_build(&path).await?);
         }
@@ -267,7 +267,7 @@ impl<'a> Author<'a> {
 
     /// Runs the check of the kit and prints its findings.
     pub(super) async fn check(&mut self, tried: TriedComponent) {
-        let (page, begun) = (OutputStyle::for_stdout(), Instant::now());
+        let (page, start) = (OutputStyle::for_stdout(), Instant::now());
         let areas = match aetheel_kit::check::check(&tried.opened.backend, &tried.cases).await {
             Ok(areas) => areas,
             Err(failure) => {
@@ -282,7 +282,7 @@ impl<'a> Author<'a> {
             .for_each(|area| check::print_area(page, area));
         let found: usize = areas.iter().map(|area| area.findings.len()).sum();
         let trials: usize = areas.iter().map(|area| area.trials).sum();
-        let tried = format!("{} in {}", counted(trials, "trial"), terminal::time(begun.elapsed()));
+        let tried = format!("{} in {}", counted(trials, "trial"), terminal::time(start.elapsed()));
         self.good &= found == 0;
         terminal::line(&match found {
             0 => format!("{} {}", page.good("check: no problems found"), page.dim(&tried)),

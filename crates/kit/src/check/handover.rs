@@ -123,17 +123,17 @@ fn next_prompt(entries: &[RecordingEntry], recorded: &ReplayResult) -> Option<Re
 /// `most`.
 fn idle(case: &Case, replayed: &ReplayResult, most: usize) -> Vec<usize> {
     let mut steps = replayed.steps.iter().peekable();
-    let (mut open, mut begun, mut found) = (0_usize, false, Vec::new());
+    let (mut open, mut has_started, mut found) = (0_usize, false, Vec::new());
     for (at, entry) in case.tape.entries.iter().enumerate() {
         if entry.input().is_none() {
             continue;
         }
-        if begun && open == 0 {
+        if has_started && open == 0 {
             found.push(at);
         }
         if entry.turn_start().is_some() {
             open += 1;
-            begun = true;
+            has_started = true;
         }
         while let Some(step) = steps.next_if(|step| step.entry <= at) {
             let ends = |action: &&Action| matches!(action, Action::TurnDone(_));

@@ -72,10 +72,10 @@ pub(crate) fn of_recording(
             .push(GuestTrial::new("the agent exits twice", with_more(base, at, [exited.clone()])));
     }
     // Keeps the first trial, and a random selection of the others.
-    let kept = rng.pick(trials.len() - 1, most.saturating_sub(1));
+    let selected = rng.pick(trials.len() - 1, most.saturating_sub(1));
     let mut all: Vec<Option<GuestTrial>> = trials.into_iter().map(Some).collect();
     std::iter::once(0)
-        .chain(kept.into_iter().map(|at| at + 1))
+        .chain(selected.into_iter().map(|at| at + 1))
         .filter_map(|at| all[at].take())
         .collect()
 }

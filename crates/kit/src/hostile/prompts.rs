@@ -19,19 +19,19 @@ pub(crate) fn of_descriptor(descriptor: &Descriptor) -> Vec<GuestTrial> {
         let what =
             format!("a first prompt ({:?}, {:?})", start.settings.safety, start.settings.mode)
                 .to_lowercase();
-        let begun = || TrialStep::own(Input::Command(HostCommand::StartTurn(start.clone())));
+        let prompt = || TrialStep::own(Input::Command(HostCommand::StartTurn(start.clone())));
         let spawned = || {
             TrialStep::own(Input::Spawned(Spawned { proc: 1, agent_version: Some("1.2.3".into()) }))
         };
         for exit in EXITS {
             trials.push(GuestTrial::exiting(
                 format!("{what}, then the agent exits ({exit:?})"),
-                vec![begun(), spawned()],
+                vec![prompt(), spawned()],
                 exit,
             ));
         }
         let all = GARBAGE.iter().map(|(_, text)| TrialStep::own(stdout_line(1, text)));
-        let steps = [begun(), spawned()].into_iter().chain(all).collect();
+        let steps = [prompt(), spawned()].into_iter().chain(all).collect();
         trials.push(GuestTrial::new(format!("{what}, then every kind of garbage"), steps));
         for (body, decision) in [
             ("{", AskDecision::AllowAlways),
@@ -40,10 +40,10 @@ pub(crate) fn of_descriptor(descriptor: &Descriptor) -> Vec<GuestTrial> {
         ] {
             let endings = Endings { body: Some(body), decision, ..Endings::default() };
             let name = format!("{what}, every request answered with `{body}`");
-            trials.push(GuestTrial { endings, ..GuestTrial::new(name, vec![begun(), spawned()]) });
+            trials.push(GuestTrial { endings, ..GuestTrial::new(name, vec![prompt(), spawned()]) });
         }
     }
-    let begun = || begun(descriptor).map(TrialStep::own).into_iter();
+    let prompt = || first_prompt(descriptor).map(TrialStep::own).into_iter();
     let longest = longest_line(descriptor);
     for (what, text) in [
         ("a line as long as lines get", "x".repeat(longest)),
@@ -57,14 +57,14 @@ pub(crate) fn of_descriptor(descriptor: &Descriptor) -> Vec<GuestTrial> {
         ("lists in lists", damage::deep()),
     ] {
         let line = line(Pipe::Stdout, text, true);
-        trials.push(GuestTrial::new(what, begun().chain([line]).collect()));
+        trials.push(GuestTrial::new(what, prompt().chain([line]).collect()));
     }
     trials.push(GuestTrial::new(
         "questions and commands before any turn",
         queries(1).into_iter().chain([foreign_turn()]).chain(about_unknown_keys()).collect(),
     ));
     let many = (0..2_000).map(|number| line(Pipe::Stderr, format!("warning {number}"), false));
-    trials.push(GuestTrial::new("two thousand lines on stderr", begun().chain(many).collect()));
+    trials.push(GuestTrial::new("two thousand lines on stderr", prompt().chain(many).collect()));
     trials
 }
 
@@ -72,12 +72,12 @@ pub(crate) fn of_descriptor(descriptor: &Descriptor) -> Vec<GuestTrial> {
 pub(crate) fn without_recording(descriptor: &Descriptor) -> Vec<TrialStep> {
     let exited = Exited { proc: 1, how: Exit::Code(1), stderr_tail: "no".into() };
     let garbage = GARBAGE.iter().map(|(_, text)| stdout_line(1, text));
-    let inputs = begun(descriptor).into_iter().chain(garbage).chain([Input::Exited(exited)]);
+    let inputs = first_prompt(descriptor).into_iter().chain(garbage).chain([Input::Exited(exited)]);
     inputs.map(TrialStep::own).collect()
 }
 
 /// Returns the inputs of a plain first prompt whose agent starts.
-fn begun(descriptor: &Descriptor) -> [Input; 2] {
+fn first_prompt(descriptor: &Descriptor) -> [Input; 2] {
     let start =
         StartTurn { one_shot: one_shot(descriptor), ..StartTurn::plain(PROMPT, Safety::Default) };
     let spawned = Spawned { proc: 1, agent_version: None };

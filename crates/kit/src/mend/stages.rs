@@ -158,9 +158,9 @@ impl MendTrial<'_> {
         }
         let starts =
             |entry: &RecordingEntry| entry.turn_start().is_some_and(|start| start.turn == turn);
-        let begun = entries.iter().position(starts).unwrap_or(0);
-        let reads = |at: usize| reading(&read, begun + at);
-        Ok(scramble::not_shown(&entries[begun..], &shown, reads)
+        let first = entries.iter().position(starts).unwrap_or(0);
+        let reads = |at: usize| reading(&read, first + at);
+        Ok(scramble::not_shown(&entries[first..], &shown, reads)
             .map(|position| format!("a part of the text at `{position}` is not in its reply")))
     }
 

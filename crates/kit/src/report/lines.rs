@@ -42,29 +42,29 @@ pub(super) async fn remove_lines(
     let last = entries.len().saturating_sub(1);
     let start = start_before(&entries, last);
     let rest: Vec<usize> = (0..entries.len()).filter(|at| Some(*at) != start).collect();
-    let choose = |kept: &[usize]| -> Vec<RecordingEntry> {
-        let mut chosen: Vec<usize> = kept.iter().map(|at| rest[*at]).chain(start).collect();
+    let choose = |keep: &[usize]| -> Vec<RecordingEntry> {
+        let mut chosen: Vec<usize> = keep.iter().map(|at| rest[*at]).chain(start).collect();
         chosen.sort_unstable();
         chosen.into_iter().map(|at| entries[at].clone()).collect()
     };
-    let kept = ddmin(rest.len(), async |kept: &[usize]| trials.show(&choose(kept)).await).await;
-    with_process_start(trials, &entries, choose(&kept)).await
+    let needed = ddmin(rest.len(), async |keep: &[usize]| trials.show(&choose(keep)).await).await;
+    with_process_start(trials, &entries, choose(&needed)).await
 }
 
 /// Adds the confirmation of a process that a host always sends, if the fault still shows with it.
 async fn with_process_start(
     trials: &mut FaultTrials<'_>,
     all: &[RecordingEntry],
-    kept: Vec<RecordingEntry>,
+    needed: Vec<RecordingEntry>,
 ) -> Vec<RecordingEntry> {
-    let start = start_before(&kept, kept.len()).map_or(0, |at| at + 1);
-    if process_start(&kept, 0).is_some() {
-        return kept;
+    let start = start_before(&needed, needed.len()).map_or(0, |at| at + 1);
+    if process_start(&needed, 0).is_some() {
+        return needed;
     }
-    let Some(spawned) = process_start(all, 0) else { return kept };
-    let mut more = kept.clone();
+    let Some(spawned) = process_start(all, 0) else { return needed };
+    let mut more = needed.clone();
     more.insert(start, all[spawned].clone());
-    if trials.show(&more).await { more } else { kept }
+    if trials.show(&more).await { more } else { needed }
 }
 
 /// Shrinks the content of each line.
@@ -93,17 +93,17 @@ async fn shrink_start(trials: &mut FaultTrials<'_>, entries: &mut Vec<RecordingE
         },
         |start| "{}".clone_into(&mut start.settings.options),
     ];
-    let change = |kept: &[usize]| {
+    let change = |keep: &[usize]| {
         let mut changed = entries.clone();
         if let EntryKind::In(Input::Command(HostCommand::StartTurn(start))) = &mut changed[at].kind
         {
-            let made = changes.iter().enumerate().filter(|(at, _)| !kept.contains(at));
+            let made = changes.iter().enumerate().filter(|(at, _)| !keep.contains(at));
             made.for_each(|(_, change)| change(start));
         }
         changed
     };
-    let kept = ddmin(changes.len(), async |kept: &[usize]| trials.show(&change(kept)).await).await;
-    let changed = change(&kept);
+    let left = ddmin(changes.len(), async |keep: &[usize]| trials.show(&change(keep)).await).await;
+    let changed = change(&left);
     *entries = changed;
 }
 
@@ -169,16 +169,16 @@ async fn shrink_value(value: &Value, show: &mut impl AsyncFnMut(Value) -> bool) 
         Value::Object(map) => {
             let (kinds, fields): (Vec<_>, Vec<_>) =
                 map.iter().partition(|(key, value)| is_kind(key) && value.is_string());
-            let choose = |kept: &[usize]| {
-                let chosen = kept.iter().map(|at| fields[*at]).chain(kinds.iter().copied());
+            let choose = |keep: &[usize]| {
+                let chosen = keep.iter().map(|at| fields[*at]).chain(kinds.iter().copied());
                 let chosen = chosen.map(|(key, value)| (key.clone(), value.clone()));
                 Value::Object(chosen.collect::<Map<String, Value>>())
             };
-            choose(&ddmin(fields.len(), async |kept: &[usize]| show(choose(kept)).await).await)
+            choose(&ddmin(fields.len(), async |keep: &[usize]| show(choose(keep)).await).await)
         }
         Value::Array(list) => {
-            let choose = |kept: &[usize]| kept.iter().map(|at| list[*at].clone()).collect();
-            choose(&ddmin(list.len(), async |kept: &[usize]| show(choose(kept)).await).await)
+            let choose = |keep: &[usize]| keep.iter().map(|at| list[*at].clone()).collect();
+            choose(&ddmin(list.len(), async |keep: &[usize]| show(choose(keep)).await).await)
         }
         Value::String(text) => {
             let mut text = text.clone();

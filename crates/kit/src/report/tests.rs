@@ -167,9 +167,9 @@ async fn words_of_people_are_kept_only_if_it_is_allowed() {
     assert!(matches!(refused, ReportError::NeedsText(_)), "{said}");
     assert!(said.contains("`Gerda`, `out` in {\"line\""), "{said}");
     let options = ReportOptions { keep_text: true, ..ReportOptions::default() };
-    let kept = report_with(&backend, &LINES, options).await.unwrap();
-    assert!(kept.facts.kept_text && kept.text.contains("Gerda"), "{}", kept.text);
-    assert!(!kept.text.contains("Quill"), "{}", kept.text);
+    let full = report_with(&backend, &LINES, options).await.unwrap();
+    assert!(full.facts.kept_text && full.text.contains("Gerda"), "{}", full.text);
+    assert!(!full.text.contains("Quill"), "{}", full.text);
 }
 
 #[tokio::test]

@@ -91,9 +91,9 @@ impl StepViewer {
         let opened = self.run_blocking(move || {
             // The latest entries may still be in the recorder's buffer.
             recorder.flush();
-            let kept = kept_name(&turn);
+            let own_name = kept_name(&turn);
             let path = recording_path(recorder.folder(), &named)
-                .or_else(|why| recording_path(recorder.folder(), &kept).map_err(|_| why))?;
+                .or_else(|why| recording_path(recorder.folder(), &own_name).map_err(|_| why))?;
             machine.open_blocking(path, turn)
         });
         let film = opened.await??;

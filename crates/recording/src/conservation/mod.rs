@@ -207,9 +207,9 @@ impl OutputLedger {
             Action::Event(event) => self.event(event.turn, &event.kind),
             Action::Ask(ask) => self.shown.add_all(ask),
             Action::ToolRequest(request) => self.shown.add_all(request),
-            Action::TurnBegun(begun) => {
+            Action::TurnBegun(turn) => {
                 let said = VisibleAnswer { boundary: self.next, ..VisibleAnswer::default() };
-                self.turns.entry(begun.turn).or_insert(said);
+                self.turns.entry(turn.turn).or_insert(said);
             }
             Action::SessionReady(ready) => self.shown.add_all(ready),
             Action::QueryAnswer(answer) => self.shown.add_all(answer),

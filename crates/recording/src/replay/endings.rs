@@ -23,7 +23,7 @@ fn ending(entries: &[RecordingEntry], replayed: &ReplayResult, turn: TurnKey) ->
     let steps = last.map_or(&replayed.steps[..], |last| &replayed.steps[..=last]);
     let upto = last.map_or(entries.len(), |last| replayed.steps[last].entry + 1);
     let entries = &entries[..upto.min(entries.len())];
-    let begun =
+    let start =
         entries.iter().position(|entry| entry.turn_start().is_some_and(|start| start.turn == turn));
     let mut observed = TurnObservations {
         asked: steps
@@ -33,7 +33,7 @@ fn ending(entries: &[RecordingEntry], replayed: &ReplayResult, turn: TurnKey) ->
         ..TurnObservations::default()
     };
     let mut trouble = None;
-    for entry in &entries[begun.unwrap_or(0)..] {
+    for entry in &entries[start.unwrap_or(0)..] {
         match entry.input() {
             Some(Input::Line(_) | Input::HttpResponse(_) | Input::StreamEvent(_)) => {
                 observed.output = true;

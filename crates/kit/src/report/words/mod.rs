@@ -58,12 +58,12 @@ pub(super) async fn replace_words(
     for (at, entry) in entries.iter().enumerate() {
         map_entry(entry, &mut |word, context| words.add(word, context, at));
     }
-    let replaced = |kept: &BTreeSet<usize>| -> (Vec<RecordingEntry>, Option<String>) {
-        let mut replace = |word: &str, context| words.replacement(word, context, kept);
+    let replaced = |keep: &BTreeSet<usize>| -> (Vec<RecordingEntry>, Option<String>) {
+        let mut replace = |word: &str, context| words.replacement(word, context, keep);
         let changed = entries.iter().filter_map(|entry| map_entry(entry, &mut replace)).collect();
         let expected = expected.map(|text| {
             let context = context_in(entries, text);
-            map_words(text, context, &mut |word, context| words.replacement(word, context, kept))
+            map_words(text, context, &mut |word, context| words.replacement(word, context, keep))
         });
         (changed, expected)
     };
@@ -79,19 +79,19 @@ pub(super) async fn replace_words(
     if trials.show(&changed).await {
         candidates = identifiers;
     }
-    let kept = ddmin(candidates.len(), async |kept: &[usize]| {
-        let kept = kept.iter().map(|at| candidates[*at]).chain(kinds.clone()).collect();
-        let (changed, text) = replaced(&kept);
+    let needed = ddmin(candidates.len(), async |keep: &[usize]| {
+        let keep = keep.iter().map(|at| candidates[*at]).chain(kinds.clone()).collect();
+        let (changed, text) = replaced(&keep);
         trials.expect(text);
         trials.show(&changed).await
     })
     .await;
-    let kept: BTreeSet<usize> =
-        kept.into_iter().map(|at| candidates[at]).chain(kinds.clone()).collect();
-    let foreign = words.foreign(entries, &kept, sources.component);
-    let (entries, expected) = replaced(&kept);
+    let keep: BTreeSet<usize> =
+        needed.into_iter().map(|at| candidates[at]).chain(kinds.clone()).collect();
+    let foreign = words.foreign(entries, &keep, sources.component);
+    let (entries, expected) = replaced(&keep);
     trials.expect(expected.clone());
-    let needed = kept.iter().filter(|at| {
+    let needed = keep.iter().filter(|at| {
         !kinds.contains(*at)
             && !words.is_identifier(**at, private)
             && (!words.is_text(**at, private) || foreign.contains(&words.order[**at].0))

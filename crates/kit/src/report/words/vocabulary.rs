@@ -57,10 +57,10 @@ impl Vocabulary {
         &self,
         word: &str,
         context: WordContext,
-        kept: &BTreeSet<usize>,
+        keep: &BTreeSet<usize>,
     ) -> String {
         match self.indexes.get(&(word.to_owned(), context)) {
-            Some(at) if kept.contains(at) => word.to_owned(),
+            Some(at) if keep.contains(at) => word.to_owned(),
             _ => self.placeholders.get(word).cloned().unwrap_or_else(|| placeholder(word, 0)),
         }
     }
@@ -89,13 +89,13 @@ impl Vocabulary {
     pub(super) fn foreign(
         &self,
         entries: &[RecordingEntry],
-        kept: &BTreeSet<usize>,
+        keep: &BTreeSet<usize>,
         component: &[u8],
     ) -> BTreeSet<String> {
         let mut skipped = 0;
         let mut only_texts = |word: &str, context| {
             let at = self.indexes.get(&(word.to_owned(), context));
-            let is_kept = context == WordContext::Text && at.is_some_and(|at| kept.contains(at));
+            let is_kept = context == WordContext::Text && at.is_some_and(|at| keep.contains(at));
             if is_kept {
                 return word.to_owned();
             }

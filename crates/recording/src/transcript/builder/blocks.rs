@@ -32,10 +32,10 @@ impl TextSize {
             .min(MAX_TOTAL_BYTES.saturating_sub(self.0));
         // After a gap nothing may be appended, because it would look contiguous.
         let room = if words.bytes_left_out > 0 { 0 } else { room };
-        let taken = text.floor_char_boundary(room);
-        words.text.push_str(&text[..taken]);
-        words.bytes_left_out += (text.len() - taken) as u64;
-        self.0 += taken;
+        let fitting = text.floor_char_boundary(room);
+        words.text.push_str(&text[..fitting]);
+        words.bytes_left_out += (text.len() - fitting) as u64;
+        self.0 += fitting;
     }
 
     /// Empties a text.
