@@ -255,7 +255,7 @@ async fn make_tables(client: &Client) -> Result<Option<(i32, i32)>, tokio_postgr
 
 async fn make_tables_alone(client: &Client) -> Result<Option<(i32, i32)>, tokio_postgres::Error> {
     let found = schema_version(client).await?;
-    let (begun, form) = (found.is_some(), found.unwrap_or_default());
+    let (exists, form) = (found.is_some(), found.unwrap_or_default());
     if form.0 > SCHEMA {
         return Ok(Some(form));
     }
@@ -263,7 +263,7 @@ async fn make_tables_alone(client: &Client) -> Result<Option<(i32, i32)>, tokio_
         return Ok(None);
     }
     let mut all = String::from("begin;");
-    if !begun {
+    if !exists {
         all += "create schema if not exists aetheel;
                 create table aetheel.form (one bool primary key default true check (one), version int not null, since int not null);
                 insert into aetheel.form (version, since) values (0, 0);";
@@ -284,9 +284,9 @@ async fn make_tables_alone(client: &Client) -> Result<Option<(i32, i32)>, tokio_
 pub(super) async fn schema_version(
     client: &Client,
 ) -> Result<Option<(i32, i32)>, tokio_postgres::Error> {
-    let begun: bool =
+    let exists: bool =
         client.query_one("select to_regclass('aetheel.form') is not null", &[]).await?.get(0);
-    if !begun {
+    if !exists {
         return Ok(None);
     }
     let row = client.query_one("select version, since from aetheel.form", &[]).await?;

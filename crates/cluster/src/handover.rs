@@ -125,7 +125,7 @@ impl Cluster {
     }
 
     /// Acknowledges a handover after it was saved in this node's journal and files. Deletes the
-    /// handover and opens its lanes in the database. Lanes in which turns had `begun` stay
+    /// handover and opens its lanes in the database. Lanes in which turns had begun (`active`) stay
     /// closed while an agent on the other machine may still run in them
     /// ([`Cluster::open_waiting_lanes`]). Returns the lanes of the handover that are open now. A
     /// repeated call returns the same, so it can follow a call whose result is unknown.
@@ -138,10 +138,10 @@ impl Cluster {
     pub async fn ack_handover(
         &self,
         handover: &Handover,
-        begun: &[String],
+        active: &[String],
     ) -> Result<Vec<String>, ClusterError> {
         let values: [(SqlValue<'_>, Type); 2] =
-            [(&handover.id, Type::INT8), (&begun, Type::TEXT_ARRAY)];
+            [(&handover.id, Type::INT8), (&active, Type::TEXT_ARRAY)];
         let statement = "select from aetheel.taken_in($1, $2, $3, $4, $5)";
         self.open_held(&handover.roots, statement, &values).await
     }

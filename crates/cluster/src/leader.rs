@@ -168,9 +168,9 @@ async fn try_become_leader(inner: &ClusterState) -> Result<bool, ClusterError> {
             or not exists (select from aetheel.node
                            where node.bot = seat.bot and node.name = seat.node
                              and node.lease > clock_timestamp())";
-    let taken = inner
+    let changed_rows = inner
         .database
         .call(async |client| client.execute(statement, &[&bot, name, &start]).await)
         .await?;
-    Ok(taken == 1)
+    Ok(changed_rows == 1)
 }

@@ -236,8 +236,8 @@ pub(super) fn spawn_renewals(inner: &Arc<ClusterState>) {
             renewals = renewals.wrapping_add(1);
             // The time of the call is subtracted, so that a slow database does not make renewals
             // rarer.
-            let taken = Duration::from_millis(boot_ms().saturating_sub(asked_ms));
-            let next = (span / RENEWALS_PER_LEASE).saturating_sub(taken).max(SHORTEST_INTERVAL);
+            let elapsed = Duration::from_millis(boot_ms().saturating_sub(asked_ms));
+            let next = (span / RENEWALS_PER_LEASE).saturating_sub(elapsed).max(SHORTEST_INTERVAL);
             tokio::time::sleep(membership.turns.remaining().min(next)).await;
         }
     });

@@ -66,10 +66,10 @@ impl Sandbox {
     ///
     /// # Errors
     /// [`SandboxError`] if the sandbox that the operator selected does not work.
-    pub fn probe(wish: SandboxMode) -> Result<Self, SandboxError> {
+    pub fn probe(mode: SandboxMode) -> Result<Self, SandboxError> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let abi = landlock::abi();
-        match wish {
+        match mode {
             SandboxMode::Off => Ok(Self::Off),
             SandboxMode::Landlock | SandboxMode::Auto if abi >= NEEDED => {
                 Ok(Self::Landlock { abi, bubblewrap: bubblewrap::probe(&path).ok() })

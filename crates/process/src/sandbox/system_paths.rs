@@ -149,13 +149,13 @@ struct OpenedPaths(Mutex<HashMap<&'static str, (FileKey, Arc<OpenedPath>)>>);
 impl OpenedPaths {
     fn get(&self, name: &'static str) -> Option<Arc<OpenedPath>> {
         let now = FileKey::of(Path::new(name));
-        let mut kept = self.0.lock();
-        if let (Ok(now), Some((file, opened))) = (now, kept.get(name))
+        let mut by_name = self.0.lock();
+        if let (Ok(now), Some((file, opened))) = (now, by_name.get(name))
             && *file == now
         {
             return Some(Arc::clone(opened));
         }
-        kept.remove(name);
+        by_name.remove(name);
         if matches!(now, Err(Errno::NOENT | Errno::NOTDIR)) {
             return None;
         }
@@ -163,7 +163,7 @@ impl OpenedPaths {
         if let Ok(file) = FileKey::of_handle(&opened.handle)
             && is_permanent(&opened.path, file)
         {
-            kept.insert(name, (file, Arc::clone(&opened)));
+            by_name.insert(name, (file, Arc::clone(&opened)));
         }
         Some(opened)
     }
