@@ -18,15 +18,16 @@ pub(super) struct ExtensionRow {
     digest: String,
     file: PathBuf,
     /// The reason why it is trusted, or `None` if trust is not checked.
-    standing: Option<String>,
+    #[serde(rename = "standing")]
+    trust: Option<String>,
 }
 
 impl ExtensionRow {
     pub(super) fn new(info: ExtensionInfo) -> Self {
         let ExtensionInfo { kind, descriptor, digest, path, trust } = info;
         let (name, version) = (descriptor.name, descriptor.version);
-        let (description, file, standing) = (descriptor.description, path, trust);
-        Self { kind: kind.word(), name, version, description, digest, file, standing }
+        let (description, file) = (descriptor.description, path);
+        Self { kind: kind.word(), name, version, description, digest, file, trust }
     }
 }
 

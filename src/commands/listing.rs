@@ -70,7 +70,8 @@ pub(super) struct BackendRow {
     /// The file that the component was loaded from.
     pub file: Option<PathBuf>,
     /// The reason why it is trusted, or `None` if trust is not checked.
-    pub standing: Option<String>,
+    #[serde(rename = "standing")]
+    pub trust: Option<String>,
     /// The reason why this component was selected, if there are others with its name.
     pub chosen: Option<String>,
     /// The other components with its name.
@@ -123,7 +124,7 @@ impl BackendRow {
             reasons: findings.faults.iter().map(|fault| fault.finding.to_string()).collect(),
             warnings: findings.warnings.clone(),
             file: None,
-            standing: None,
+            trust: None,
             chosen: None,
             others: Vec::new(),
             rollout: None,
@@ -154,7 +155,7 @@ impl BackendRow {
         });
         self.others = rivals.collect();
         self.file = Some(chosen.path.clone());
-        self.standing = chosen.trust.label();
+        self.trust = chosen.trust.label();
         self.chosen.clone_from(&chosen.why);
         self
     }
@@ -219,7 +220,7 @@ impl BackendRow {
             self.reasons.iter().map(|reason| ("why not", reason.clone())).collect();
         details.extend(self.selection().map(|choice| ("serves from", choice)));
         details.extend(self.rollout.iter().map(|rollout| ("on rollout", rollout.text())));
-        details.extend(self.standing.clone().map(|standing| ("trust", standing)));
+        details.extend(self.trust.clone().map(|trust| ("trust", trust)));
         if let Some(registry) = &self.registry {
             details.push(("from", registry.reference.clone()));
             details.extend(registry.proven_with.clone().map(|versions| ("proven with", versions)));

@@ -94,8 +94,8 @@ pub(crate) fn heading_name(text: &str) -> String {
 pub(crate) fn instruction(text: &str) -> String {
     let clean = clean_text(text).replace(['\u{2028}', '\u{2029}'], "\n").replace('\u{fffd}', "?");
     // Readers take a code block for an example and ignore it, so its fences are removed.
-    let kept = clean.trim().lines().filter(|line| CodeFence::opened_by(line).is_none());
-    let mut lines = kept.map(inert_line);
+    let prose = clean.trim().lines().filter(|line| CodeFence::opened_by(line).is_none());
+    let mut lines = prose.map(inert_line);
     let first = lines.next().unwrap_or_default().trim_start().to_owned();
     lines.fold(first, |text, line| match line.as_str() {
         "" => text + "\n",

@@ -106,9 +106,9 @@ impl MigrationPlan {
         for text in &found.texts {
             plan.add_document(text);
         }
-        let mut taken = Vec::new();
+        let mut names = Vec::new();
         for job in &found.jobs {
-            let job = plan.with_unique_name(job, &mut taken);
+            let job = plan.with_unique_name(job, &mut names);
             plan.add_job(&job);
         }
         for channel in &found.channels {
@@ -205,7 +205,7 @@ impl MigrationPlan {
     }
 
     /// Returns the job with a unique name and without secrets.
-    fn with_unique_name(&mut self, job: &ImportedJob, taken: &mut Vec<String>) -> ImportedJob {
+    fn with_unique_name(&mut self, job: &ImportedJob, names: &mut Vec<String>) -> ImportedJob {
         let (called, instruction) =
             (self.hide("the name of a job", &job.name), self.hide(&job.name, &job.instruction));
         let mut first = markdown::heading_name(&called);
@@ -213,11 +213,11 @@ impl MigrationPlan {
             first = "Job".to_owned();
         }
         let (mut name, mut number) = (first.clone(), 1);
-        while taken.contains(&name.to_lowercase()) {
+        while names.contains(&name.to_lowercase()) {
             number += 1;
             name = format!("{first} {number}");
         }
-        taken.push(name.to_lowercase());
+        names.push(name.to_lowercase());
         ImportedJob { name, instruction, ..job.clone() }
     }
 
@@ -226,7 +226,7 @@ impl MigrationPlan {
             JobSchedule::Cron(_) => (Document::Agents.file(), self.file(Document::Agents.file())),
             JobSchedule::Every { .. } => (HEARTBEATS, self.file(HEARTBEATS)),
         };
-        let (standing, what) = (parse_jobs(name, before), format!("job {}", job.name));
+        let (current, what) = (parse_jobs(name, before), format!("job {}", job.name));
         let key = job.name.to_lowercase();
         let after = match job.when {
             JobSchedule::Cron(_) => with_job(before, job),
@@ -238,7 +238,7 @@ impl MigrationPlan {
         };
         let mut read = parse_jobs(name, &after);
         let written = read.jobs.remove(&key);
-        match standing.jobs.get(&key) {
+        match current.jobs.get(&key) {
             Some(old) if *old == ParsedJob::of(job) => {
                 self.existing.push(format!("{name}: {}", job.name));
             }
@@ -247,7 +247,7 @@ impl MigrationPlan {
                 job.name
             )),
             // The other entries of the file must be unchanged.
-            None if written == Some(ParsedJob::of(job)) && read == standing => {
+            None if written == Some(ParsedJob::of(job)) && read == current => {
                 self.set(name, &what, after);
             }
             None => self.conflicts.push(format!(

@@ -81,10 +81,9 @@ fn is_used(row: &BackendRow) -> bool {
 /// Returns the lines about a backend. Backends that are not in use are only counted.
 fn backend(row: &BackendRow) -> Vec<Finding> {
     let about = format!("backend {}", row.name);
-    let standing =
-        row.standing.as_ref().map(|standing| format!(" and {standing}")).unwrap_or_default();
+    let trust = row.trust.as_ref().map(|trust| format!(" and {trust}")).unwrap_or_default();
     let digest = row.digest.get(..12).unwrap_or(&row.digest);
-    let component = format!("{} {} ({digest}) is valid{standing}", row.component, row.version);
+    let component = format!("{} {} ({digest}) is valid{trust}", row.component, row.version);
     let selected = row.selection();
     let selected =
         selected.map(|choice| Finding::ok(about.as_str(), format!("serves from {choice}")));
@@ -93,7 +92,7 @@ fn backend(row: &BackendRow) -> Vec<Finding> {
         (Some(path), None) => format!("agent at {}", path.display()),
         (None, _) => "no agent of its own".to_owned(),
     };
-    let standing = is_used(row).then(|| match (row.available, row.default) {
+    let state = is_used(row).then(|| match (row.available, row.default) {
         (true, _) => Finding::ok(about.as_str(), format!("{component}; {agent} can work")),
         (false, true) => fault(
             about.as_str(),
@@ -110,7 +109,7 @@ fn backend(row: &BackendRow) -> Vec<Finding> {
         let hint = "docs/agents.md describes the features of each agent";
         warning(about.as_str(), finding.to_string(), hint)
     });
-    selected.into_iter().chain(standing).chain(warnings).collect()
+    selected.into_iter().chain(state).chain(warnings).collect()
 }
 
 /// Returns the line about the default backend, and the warnings about the files of backends.

@@ -113,14 +113,14 @@ async fn show_journal(unit: &ServiceUnit, follow: bool, since: Option<Timestamp>
 
 /// Describes where the lines went if they are in no file.
 fn not_kept(folder: &Path, target: Option<&Path>) -> String {
-    let kept = "to keep the log, start it with `aetheel run 2>> FILE`, or as a service (`aetheel init --yes --then install-unit`)";
+    let hint = "to keep the log, start it with `aetheel run 2>> FILE`, or as a service (`aetheel init --yes --then install-unit`)";
     match target.and_then(Path::to_str) {
-        None => format!("no gateway has run with `{}` yet; {kept}", folder.display()),
+        None => format!("no gateway has run with `{}` yet; {hint}", folder.display()),
         Some(target) if target.starts_with("/dev/") => {
-            format!("the gateway writes its log to `{target}`, and it is not kept; {kept}")
+            format!("the gateway writes its log to `{target}`, and it is not kept; {hint}")
         }
         Some(target) => format!(
-            "the gateway writes its log to another program ({target}), such as a container's: see there (`podman logs`, `docker logs`); {kept}"
+            "the gateway writes its log to another program ({target}), such as a container's: see there (`podman logs`, `docker logs`); {hint}"
         ),
     }
 }

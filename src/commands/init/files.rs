@@ -76,7 +76,7 @@ impl SetupPlan {
     /// # Errors
     /// The settings file cannot be changed safely.
     pub(super) fn new(
-        standing: &ExistingSetup,
+        existing: &ExistingSetup,
         settings: &[(&'static str, String)],
     ) -> Result<Self, Vec<String>> {
         let meaning = |name: &str| {
@@ -86,34 +86,34 @@ impl SetupPlan {
         let wanted: Vec<(&str, &str, String)> = settings
             .iter()
             // A missing list is already empty.
-            .filter(|(name, value)| !value.is_empty() || standing.file_value(name).is_some())
+            .filter(|(name, value)| !value.is_empty() || existing.file_value(name).is_some())
             .map(|(name, value)| (*name, meaning(name), value.clone()))
             .collect();
-        let before = standing.text.as_deref();
+        let before = existing.text.as_deref();
         let after = env_file::set(before.unwrap_or(SETTINGS_HEADER), &wanted)?;
         let mut says: Vec<String> = wanted
             .iter()
-            .filter(|(name, _, value)| standing.file_value(name).unwrap_or_default() != value)
+            .filter(|(name, _, value)| existing.file_value(name).unwrap_or_default() != value)
             .map(|(name, _, value)| {
                 let shown = if *name == TOKEN { "(not shown)" } else { value.as_str() };
                 format!("  {name}={shown}")
             })
             .collect();
         if !says.is_empty() {
-            says.insert(0, format!("{}:", standing.file.display()));
+            says.insert(0, format!("{}:", existing.file.display()));
         }
         let starters: Vec<_> = EXAMPLE_FILES
             .iter()
-            .map(|(name, text)| (standing.folder.join(name), *text))
+            .map(|(name, text)| (existing.folder.join(name), *text))
             .filter(|(path, _)| !path.exists())
             .collect();
         if !starters.is_empty() {
             let names: Vec<_> =
                 starters.iter().filter_map(|(path, _)| path.file_name()?.to_str()).collect();
-            says.push(format!("{}: {}", standing.folder.display(), names.join(", ")));
+            says.push(format!("{}: {}", existing.folder.display(), names.join(", ")));
         }
-        let file = standing.file.clone();
-        let mut folders = vec![standing.folder.clone()];
+        let file = existing.file.clone();
+        let mut folders = vec![existing.folder.clone()];
         folders.extend(file.parent().map(Path::to_owned));
         let text = Some(after).filter(|after| Some(after.as_str()) != before);
         Ok(Self { file, text, examples: starters, folders, changes: says })

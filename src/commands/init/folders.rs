@@ -25,21 +25,21 @@ pub(super) enum NoBackends {
 /// # Errors
 /// There are no backends, or none in the given folder.
 pub(super) fn find(
-    standing: &ExistingSetup,
+    existing: &ExistingSetup,
     backends: Option<&Path>,
 ) -> Result<Vec<(&'static str, String)>, NoBackends> {
     let is_set = |name: &str| {
-        standing.file_value(name).or_else(|| standing.environment_value(name)).is_some()
+        existing.file_value(name).or_else(|| existing.environment_value(name)).is_some()
     };
     let mut places = Vec::new();
-    if !standing.is_default_location && standing.file_value("CONFIG_DIR").is_none() {
-        places.push(("CONFIG_DIR", standing.folder.display().to_string()));
+    if !existing.is_default_location && existing.file_value("CONFIG_DIR").is_none() {
+        places.push(("CONFIG_DIR", existing.folder.display().to_string()));
     }
-    if let Some(folder) = backends_folder(standing, backends)? {
+    if let Some(folder) = backends_folder(existing, backends)? {
         places.push(("BACKENDS_DIR", folder.display().to_string()));
     }
-    if !is_set("RECORDINGS_DIR") && standing.text.is_none() {
-        let own = standing.user_folder("XDG_STATE_HOME", ".local/state", "recordings");
+    if !is_set("RECORDINGS_DIR") && existing.text.is_none() {
+        let own = existing.user_folder("XDG_STATE_HOME", ".local/state", "recordings");
         places.push(("RECORDINGS_DIR", own.display().to_string()));
     }
     Ok(places)
@@ -47,7 +47,7 @@ pub(super) fn find(
 
 /// Returns the folder of the backends, or `None` if the configured one contains some.
 fn backends_folder(
-    standing: &ExistingSetup,
+    existing: &ExistingSetup,
     given: Option<&Path>,
 ) -> Result<Option<PathBuf>, NoBackends> {
     let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -58,16 +58,16 @@ fn backends_folder(
         };
     }
     let set =
-        standing.file_value("BACKENDS_DIR").or_else(|| standing.environment_value("BACKENDS_DIR"));
+        existing.file_value("BACKENDS_DIR").or_else(|| existing.environment_value("BACKENDS_DIR"));
     let here = whole(Path::new("backends"));
     let today = set.map_or_else(|| here.clone(), |set| whole(Path::new(set)));
-    let is_today = set.is_some() || standing.text.is_some();
+    let is_today = set.is_some() || existing.text.is_some();
     if has_components(&today) {
         return Ok(Some(today).filter(|_| !is_today));
     }
     if shipped::folder().is_some() {
         // The first start copies the backends that were delivered with the program into it.
-        let own = standing.user_folder("XDG_DATA_HOME", ".local/share", "backends");
+        let own = existing.user_folder("XDG_DATA_HOME", ".local/share", "backends");
         return Ok(Some(own).filter(|_| set.is_none()));
     }
     let mut others = [Some(here), shipped::in_clone()].into_iter().flatten();

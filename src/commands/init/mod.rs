@@ -78,7 +78,7 @@ impl InitArgs {
 
 fn set_up(args: &InitArgs) -> Result<u8, SetupError> {
     // Called before other threads start, because it changes the environment.
-    let standing = ExistingSetup::load(args)?;
+    let existing = ExistingSetup::load(args)?;
     // Only the units are printed to stdout, so that it can be redirected.
     let _ = PRINT_TO_STDERR.set(args.then == Some(Then::PrintUnit));
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
@@ -89,32 +89,32 @@ fn set_up(args: &InitArgs) -> Result<u8, SetupError> {
         }
     };
     let asking = if args.yes { None } else { TerminalPrompt::at_terminal() };
-    let begun = if standing.text.is_some() { "Changing" } else { "Setting up" };
-    print(&format!("{begun} {} (folder {})", standing.file.display(), standing.folder.display()));
+    let verb = if existing.text.is_some() { "Changing" } else { "Setting up" };
+    print(&format!("{verb} {} (folder {})", existing.file.display(), existing.folder.display()));
     if geteuid().is_root() {
         print(
             "warning: you are root, and agents would be root too: they could do everything on this machine. Run this as the user that will run the gateway.",
         );
     }
-    let found = folders::find(&standing, args.backends.as_deref());
+    let found = folders::find(&existing, args.backends.as_deref());
     let backends_fault = found.as_ref().err().map(ToString::to_string);
     let places = found.unwrap_or_default();
-    let (mut setup, mut faults) = SetupQuestions::new(args, &standing, &places, asking);
+    let (mut setup, mut faults) = SetupQuestions::new(args, &existing, &places, asking);
     faults.extend(backends_fault);
     let chosen = setup.ask(&runtime, faults)?;
     let redactor = Redactor::new([&chosen.token]);
-    let settings = settings(&standing, &chosen, places);
-    let plan = SetupPlan::new(&standing, &settings).map_err(|faults| clean(&redactor, faults))?;
+    let settings = settings(&existing, &chosen, places);
+    let plan = SetupPlan::new(&existing, &settings).map_err(|faults| clean(&redactor, faults))?;
     for (name, value) in &settings {
         if *name != TOKEN
-            && standing.environment_value(name).is_some_and(|outside| outside != value)
+            && existing.environment_value(name).is_some_and(|outside| outside != value)
         {
             print(&format!(
                 "warning: {name} in the environment has another value, which overrides the file"
             ));
         }
     }
-    for finding in findings(&standing, &settings, &chosen, &redactor) {
+    for finding in findings(&existing, &settings, &chosen, &redactor) {
         let kind = if finding.level.is_fault() { "fault" } else { "warning" };
         print(&redactor.redact(format!("{kind}: {finding}")));
     }
@@ -127,8 +127,8 @@ fn set_up(args: &InitArgs) -> Result<u8, SetupError> {
         if !setup.confirm("Write this?")? {
             return Err(SetupError::Aborted);
         }
-        if standing.is_outdated() {
-            let file = standing.file.display();
+        if existing.is_outdated() {
+            let file = existing.file.display();
             return Err(format!("{file} was changed in the meantime; run this again").into());
         }
         plan.write().map_err(|error| error.to_string())?;
@@ -137,7 +137,7 @@ fn set_up(args: &InitArgs) -> Result<u8, SetupError> {
     let then = setup.then();
     drop(setup);
     runtime.shutdown_timeout(Duration::from_secs(1));
-    run_next_step(&standing, then, changes)
+    run_next_step(&existing, then, changes)
 }
 
 /// Whether the conversation is printed to stderr.
@@ -150,14 +150,14 @@ fn print(text: &str) {
 
 /// Returns the problems that a start with these settings would find.
 fn findings(
-    standing: &ExistingSetup,
+    existing: &ExistingSetup,
     settings: &[(&'static str, String)],
     chosen: &SetupAnswers,
     redactor: &Redactor,
 ) -> Vec<Finding> {
-    let mut config = standing.config(settings);
+    let mut config = existing.config(settings);
     config.discord_bot_token = Some(chosen.token.clone());
-    let variables = standing.variables(settings);
+    let variables = existing.variables(settings);
     let mut found = surroundings::examine(&config, &variables, redactor, Purpose::Check);
     found.retain(|finding| finding.level != FindingLevel::Ok);
     found
@@ -170,7 +170,7 @@ fn clean(redactor: &Redactor, faults: Vec<String>) -> Vec<String> {
 /// Returns the settings for the answers, in the order of a new file. A setting that is not in an
 /// existing file is added only if the answer differs from its current value.
 fn settings(
-    standing: &ExistingSetup,
+    existing: &ExistingSetup,
     chosen: &SetupAnswers,
     places: Vec<(&'static str, String)>,
 ) -> Vec<(&'static str, String)> {
@@ -184,15 +184,15 @@ fn settings(
     settings.push(("WORKSPACE_DIR", chosen.workspace.display().to_string()));
     settings.extend(chosen.optional.iter().cloned());
     settings.retain(|(name, value)| {
-        standing.file_value(name).is_some() || standing.current_value(name).as_ref() != Some(value)
+        existing.file_value(name).is_some() || existing.current_value(name).as_ref() != Some(value)
     });
     settings.extend(places);
     settings
 }
 
 /// Runs the chosen next step, or prints how to do it.
-fn run_next_step(standing: &ExistingSetup, then: Then, changes: bool) -> Result<u8, SetupError> {
-    let running = gateway_of(&standing.config(&[])).filter(|_| changes);
+fn run_next_step(existing: &ExistingSetup, then: Then, changes: bool) -> Result<u8, SetupError> {
+    let running = gateway_of(&existing.config(&[])).filter(|_| changes);
     if let Some(pid) = running {
         print(&format!(
             "The gateway that runs here (process {pid}) still uses the previous settings: restart it."
@@ -204,15 +204,15 @@ fn run_next_step(standing: &ExistingSetup, then: Then, changes: bool) -> Result<
     let service = ServiceUnits {
         program: &own,
         holder: holder.as_deref(),
-        file: &standing.file,
-        folder: &standing.folder,
-        path: standing.environment_value("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin"),
+        file: &existing.file,
+        folder: &existing.folder,
+        path: existing.environment_value("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin"),
     };
     match then {
         Then::Nothing => {
-            let file = match standing.is_default_location {
+            let file = match existing.is_default_location {
                 true => String::new(),
-                false => format!(" --env-file {}", standing.file.display()),
+                false => format!(" --env-file {}", existing.file.display()),
             };
             print(&format!("Check:   aetheel doctor{file}"));
             if running.is_none() {
@@ -221,7 +221,7 @@ fn run_next_step(standing: &ExistingSetup, then: Then, changes: bool) -> Result<
         }
         Then::Start => {
             let arguments: [OsString; 3] =
-                ["run".into(), "--env-file".into(), standing.file.clone().into()];
+                ["run".into(), "--env-file".into(), existing.file.clone().into()];
             let error = aetheel_process::exec_program(&own, &arguments);
             print_stderr(&format!(
                 "error: written, but {} cannot be started: {error}",
@@ -235,7 +235,7 @@ fn run_next_step(standing: &ExistingSetup, then: Then, changes: bool) -> Result<
             }
         }
         Then::InstallUnit => {
-            let variable = |name: &str| standing.environment_value(name).map(str::to_owned);
+            let variable = |name: &str| existing.environment_value(name).map(str::to_owned);
             let Some(folder) = xdg_folder(variable, "XDG_CONFIG_HOME", ".config") else {
                 print_stderr("error: written, but no units: there is no home folder (HOME)");
                 return Ok(exit::FAILED);

@@ -124,13 +124,13 @@ async fn upgrade(args: &UpgradeArgs, config: &Config) -> Result<(), UpgradeError
     };
     let swapped = swap_programs(&new, &installed)?;
     for Swapped { installed, before } in &swapped {
-        let kept = before
+        let previous = before
             .as_ref()
             .map(|before| format!("; the previous version is `{}`", before.display()));
         line(&format!(
             "`{}` is version {version} now{}",
             installed.display(),
-            kept.unwrap_or_default()
+            previous.unwrap_or_default()
         ));
     }
     let start = start_command(common, &installed);

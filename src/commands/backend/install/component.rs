@@ -247,9 +247,8 @@ fn describe(staged: &StagedComponent, before: Option<&StagedComponent>, target: 
         )),
         None => said.push_str(&format!("contract: {contract}\n")),
     }
-    said.push_str(
-        &staged.trust.label().map(|standing| format!("trust: {standing}\n")).unwrap_or_default(),
-    );
+    let trust = staged.trust.label().map(|trust| format!("trust: {trust}\n"));
+    said.push_str(&trust.unwrap_or_default());
     for change in before
         .map(|before| changes(&before.inspection.descriptor, &inspection.descriptor))
         .unwrap_or_default()

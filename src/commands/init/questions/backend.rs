@@ -12,8 +12,8 @@ impl SetupQuestions<'_> {
         let named = self.args.backend.clone();
         // `auto` is used here, so that a missing default backend is not a fault.
         answers.push(("AGENT_BACKEND", "auto".to_owned()));
-        let config = self.standing.config(&answers);
-        let variables = self.standing.variables(&answers);
+        let config = self.existing.config(&answers);
+        let variables = self.existing.variables(&answers);
         let (rows, failure) = match agents::detect(runtime, config, &variables) {
             Ok(rows) => (rows, None),
             Err(why) => (Vec::new(), Some(why)),
@@ -32,8 +32,8 @@ impl SetupQuestions<'_> {
             let meant = suggestion(name, names.iter().copied());
             Some(format!("there is no backend {name:?}{meant}; there are: {}", names.join(", ")))
         };
-        let stands = self.standing.file_value("AGENT_BACKEND").map(str::to_owned);
-        let stands = stands.or_else(|| self.standing.current_value("AGENT_BACKEND"));
+        let stands = self.existing.file_value("AGENT_BACKEND").map(str::to_owned);
+        let stands = stands.or_else(|| self.existing.current_value("AGENT_BACKEND"));
         let stands = stands.filter(|name| unknown(name).is_none());
         let proposed = stands.or_else(|| agents::proposed(&rows).map(str::to_owned));
         let proposed = proposed.unwrap_or_default();

@@ -35,7 +35,7 @@ pub(super) struct SetupAnswers {
 /// The questions, with the answers given by flags.
 pub(super) struct SetupQuestions<'a> {
     args: &'a InitArgs,
-    standing: &'a ExistingSetup,
+    existing: &'a ExistingSetup,
     /// Settings for folders.
     places: Vec<(&'static str, String)>,
     /// `None` if nobody can be asked.
@@ -56,21 +56,21 @@ impl<'a> SetupQuestions<'a> {
     /// Each fault names its flag.
     pub(super) fn new(
         args: &'a InitArgs,
-        standing: &'a ExistingSetup,
+        existing: &'a ExistingSetup,
         places: &[(&'static str, String)],
         asking: Option<TerminalPrompt>,
     ) -> (Self, Vec<String>) {
         let (given, mut faults) = (&args.access, Vec::new());
         let mut list = |flag: &str, text: Option<&String>, variable: &str| {
-            let stands = answers::ids(standing.file_value(variable).unwrap_or_default());
-            let taken = match text {
+            let stands = answers::ids(existing.file_value(variable).unwrap_or_default());
+            let ids = match text {
                 Some(text) => answers::new_ids(text).map_err(|fault| format!("{flag}: {fault}")),
                 None if given.allow_everybody => Ok(Vec::new()),
                 None => stands.map_err(|fault| {
-                    format!("{variable} in {}: {fault}; or give {flag}", standing.file.display())
+                    format!("{variable} in {}: {fault}; or give {flag}", existing.file.display())
                 }),
             };
-            taken.unwrap_or_else(|fault| {
+            ids.unwrap_or_else(|fault| {
                 faults.push(fault);
                 Vec::new()
             })
@@ -87,12 +87,12 @@ impl<'a> SetupQuestions<'a> {
         });
         let workspace = args.workspace.as_deref().and_then(|path| {
             let text = path.display().to_string();
-            let meant = answers::workspace(&text, &standing.folder, standing.home().as_deref());
+            let meant = answers::workspace(&text, &existing.folder, existing.home().as_deref());
             meant.map_err(|error| add_fault("--workspace", &error)).ok()
         });
         let (token, token_is_unreadable) =
             match args.token_file.as_deref().map(token::read).transpose() {
-                Ok(token) => (token.or_else(|| standing.token.clone()), false),
+                Ok(token) => (token.or_else(|| existing.token.clone()), false),
                 Err(error) => {
                     add_fault("--token-file", &error);
                     (None, true)
@@ -108,7 +108,7 @@ impl<'a> SetupQuestions<'a> {
         }
         let setup = Self {
             args,
-            standing,
+            existing,
             places: places.to_vec(),
             asking,
             token,
@@ -170,11 +170,11 @@ impl<'a> SetupQuestions<'a> {
     }
 
     fn ask_workspace(&mut self) -> Result<PathBuf, SetupError> {
-        let own = self.standing.user_folder("XDG_DATA_HOME", ".local/share", "workspace");
-        let stands = self.standing.file_value("WORKSPACE_DIR").map(str::to_owned);
-        let stands = stands.or_else(|| self.standing.current_value("WORKSPACE_DIR"));
+        let own = self.existing.user_folder("XDG_DATA_HOME", ".local/share", "workspace");
+        let stands = self.existing.file_value("WORKSPACE_DIR").map(str::to_owned);
+        let stands = stands.or_else(|| self.existing.current_value("WORKSPACE_DIR"));
         let stands = stands.unwrap_or_else(|| own.display().to_string());
-        let (folder, home) = (&self.standing.folder, self.standing.home());
+        let (folder, home) = (&self.existing.folder, self.existing.home());
         let meant = |text: &str| answers::workspace(text, folder, home.as_deref());
         match (self.workspace.take(), &mut self.asking) {
             (Some(path), _) => Ok(path),

@@ -68,7 +68,7 @@ impl SetupQuestions<'_> {
     pub(super) fn ask_optional(&mut self) -> Result<Vec<(&'static str, String)>, SetupError> {
         let (mut chosen, mut faults) = (Vec::new(), Vec::new());
         for setting in &SETTINGS {
-            let stands = self.standing.file_value(setting.name).unwrap_or_default().to_owned();
+            let stands = self.existing.file_value(setting.name).unwrap_or_default().to_owned();
             let is_empty = |name: &str| {
                 chosen
                     .iter()

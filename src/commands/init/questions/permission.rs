@@ -39,22 +39,22 @@ impl PermissionSettings {
 impl SetupQuestions<'_> {
     pub(super) fn ask_permission(&mut self) -> Result<PermissionSettings, SetupError> {
         let value = |name: &str| {
-            let stands = self.standing.file_value(name).map(str::to_owned);
-            stands.or_else(|| self.standing.current_value(name))
+            let stands = self.existing.file_value(name).map(str::to_owned);
+            stands.or_else(|| self.existing.current_value(name))
         };
-        let standing = value("PERMISSION_MODE").zip(value("ALLOWED_TOOLS"));
-        let standing = standing.map(|(mode, tools)| PermissionSettings { mode, tools });
-        let own_list = standing.as_ref().filter(|standing| standing.has_own_list());
-        let choice = match (self.permission, &mut self.asking, &standing) {
+        let current = value("PERMISSION_MODE").zip(value("ALLOWED_TOOLS"));
+        let current = current.map(|(mode, tools)| PermissionSettings { mode, tools });
+        let own_list = current.as_ref().filter(|current| current.has_own_list());
+        let choice = match (self.permission, &mut self.asking, &current) {
             (Some(choice), _, _) => choice,
-            (None, None, Some(standing)) => return Ok(standing.clone()),
+            (None, None, Some(current)) => return Ok(current.clone()),
             (None, None, None) => RECOMMENDED_PERMISSION,
             (None, Some(asking), _) => {
                 print("What may agents do here? Channels and people can only choose less.");
                 for choice in PERMISSION_CHOICES {
                     print(&format!("  {:<11} {}", choice.word, choice.title));
                 }
-                let proposed = standing
+                let proposed = current
                     .as_ref()
                     .map_or(RECOMMENDED_PERMISSION, PermissionSettings::nearest_choice);
                 loop {

@@ -42,8 +42,8 @@ impl SetupQuestions<'_> {
             return Err(Vec::new().into());
         }
         let stands =
-            self.standing.file_value(TOKEN).map(|token| SecretString::from(token.to_owned()));
-        if self.args.token_file.is_none() && self.standing.token.is_some() {
+            self.existing.file_value(TOKEN).map(|token| SecretString::from(token.to_owned()));
+        if self.args.token_file.is_none() && self.existing.token.is_some() {
             print("Using the token from $DISCORD_BOT_TOKEN.");
         }
         if self.asking.is_some() && self.token.is_none() {
@@ -72,7 +72,7 @@ impl SetupQuestions<'_> {
                     return Err(fault.to_owned().into());
                 }
             };
-            match check_token(runtime, self.standing.config(&[]), &token, self.args.offline) {
+            match check_token(runtime, self.existing.config(&[]), &token, self.args.offline) {
                 Ok(Some(known)) => {
                     next_steps(&known).iter().for_each(|text| print(text));
                     self.owner = known.owner;
