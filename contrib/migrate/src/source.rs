@@ -47,28 +47,28 @@ impl SourceFolder {
     /// Reads a text file. Returns `None` if it does not exist or contains only whitespace.
     ///
     /// # Errors
-    /// The file is a link or not a regular file, has more than `most` bytes, or is not UTF-8.
-    pub(crate) fn text(&self, name: &str, most: u64) -> Result<Option<String>, SourceError> {
-        match self.read(name, most) {
+    /// The file is a link or not a regular file, has more than `max_bytes` bytes, or is not UTF-8.
+    pub(crate) fn text(&self, name: &str, max_bytes: u64) -> Result<Option<String>, SourceError> {
+        match self.read(name, max_bytes) {
             Ok(text) => Ok(Some(text).filter(|text| !text.trim().is_empty())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(SourceError::Read { name: name.to_owned(), error }),
         }
     }
 
-    fn read(&self, name: &str, most: u64) -> io::Result<String> {
+    fn read(&self, name: &str, max_bytes: u64) -> io::Result<String> {
         let file = self.reach(Path::new(name), OFlags::RDONLY | OFlags::NONBLOCK)?;
         let file = File::from(file);
         let (about, mut bytes) = (file.metadata()?, Vec::new());
         if !about.is_file() {
             return Err(io::Error::other("it is not an ordinary file"));
         }
-        if about.len() > most {
+        if about.len() > max_bytes {
             let size = about.len();
-            return Err(io::Error::other(format!("it has {size} bytes; the limit is {most}")));
+            return Err(io::Error::other(format!("it has {size} bytes; the limit is {max_bytes}")));
         }
         // The file may grow while it is read.
-        file.take(most).read_to_end(&mut bytes)?;
+        file.take(max_bytes).read_to_end(&mut bytes)?;
         let text = String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))?;
         Ok(text.strip_prefix('\u{feff}').map_or_else(|| text.clone(), str::to_owned))
     }

@@ -67,7 +67,7 @@ async fn measure(args: &ProfileArgs) -> Result<ProfileResult, KitError> {
     let profile = Arc::new(StackProfile::default());
     let opened = OpenedComponent { inspection, backend: backend.profiled(Arc::clone(&profile)) };
     let (start, mut rounds) = (Instant::now(), 0);
-    while args.rounds.map_or(start.elapsed() < MEASURE_TIME, |most| rounds < most.get()) {
+    while args.rounds.map_or(start.elapsed() < MEASURE_TIME, |max| rounds < max.get()) {
         read_once(&opened, &case).await?;
         rounds += 1;
     }

@@ -47,12 +47,12 @@ pub(super) fn deep() -> String {
     "[".repeat(20_000)
 }
 
-/// Damages a line of JSON in at most `most` ways. Returns a description and the damaged line for
+/// Damages a line of JSON in at most `limit` ways. Returns a description and the damaged line for
 /// each; nothing if the line is not JSON.
-pub(super) fn broken(text: &str, most: usize, rng: &mut SeededRng) -> Vec<(String, String)> {
+pub(super) fn broken(text: &str, limit: usize, rng: &mut SeededRng) -> Vec<(String, String)> {
     let Ok(value) = serde_json::from_str::<Value>(text) else { return Vec::new() };
     let places = pointers(&value);
-    let picked = rng.pick(places.len(), most);
+    let picked = rng.pick(places.len(), limit);
     picked
         .into_iter()
         .filter_map(|at| {

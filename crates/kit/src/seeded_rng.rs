@@ -17,13 +17,13 @@ impl SeededRng {
         ((self.0 >> 33) as usize).checked_rem(limit).unwrap_or(0)
     }
 
-    /// Returns at most `most` different numbers below `limit`, in ascending order.
-    pub(super) fn pick(&mut self, limit: usize, most: usize) -> Vec<usize> {
-        if limit <= most {
+    /// Returns at most `count` different numbers below `limit`, in ascending order.
+    pub(super) fn pick(&mut self, limit: usize, count: usize) -> Vec<usize> {
+        if limit <= count {
             return (0..limit).collect();
         }
         let mut picked = std::collections::BTreeSet::new();
-        while picked.len() < most {
+        while picked.len() < count {
             picked.insert(self.below(limit));
         }
         picked.into_iter().collect()

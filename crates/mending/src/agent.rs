@@ -107,7 +107,7 @@ impl MendingAgent {
             steers,
             continued: None,
         };
-        let mut audience = Unattended { most: limits.cost_usd, stop };
+        let mut audience = Unattended { max_cost_usd: limits.cost_usd, stop };
         let result = run(request, &links, &mut audience).await;
         // A link waits for the slots of its turns before it closes.
         drop(result.slot);
@@ -129,15 +129,15 @@ impl MendingAgent {
 
 /// Answers the agent's questions, because nobody watches, and stops it at its cost limit.
 struct Unattended {
-    most: Option<f64>,
+    max_cost_usd: Option<f64>,
     stop: watch::Sender<Option<StopReason>>,
 }
 
 impl Audience for Unattended {
     fn on(&mut self, _: &TurnNews, transcript: &Transcript) {
         let cost = transcript.usage().and_then(|usage| usage.cost_usd);
-        if let (Some(cost), Some(most)) = (cost, self.most)
-            && cost > most
+        if let (Some(cost), Some(max_cost_usd)) = (cost, self.max_cost_usd)
+            && cost > max_cost_usd
         {
             // An error means that the turn has ended.
             let _ = self.stop.send(Some(StopReason::Shutdown));

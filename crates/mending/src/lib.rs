@@ -159,13 +159,13 @@ impl Mending {
             let spent = cost_of(&rounds).unwrap_or(0.0);
             let limit = match self.limits.cost_usd {
                 _ if left.is_zero() => Some("time"),
-                Some(most) if spent >= most => Some("cost"),
+                Some(max) if spent >= max => Some("cost"),
                 _ => None,
             };
             if let Some(limit) = limit {
                 return Err(MendError::Limit { limit, rounds: rounds.len() });
             }
-            let cost_usd = self.limits.cost_usd.map(|most| most - spent);
+            let cost_usd = self.limits.cost_usd.map(|max| max - spent);
             let limits = RoundLimits { time: left, cost_usd };
             rounds.push(agent.work(folder.path(), (task::PROMPT, &readable), limits).await);
             let left = self.limits.time.saturating_sub(start.elapsed());

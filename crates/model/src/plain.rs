@@ -26,34 +26,35 @@ pub fn one_line(text: &str) -> String {
     clean_text(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the text as [`one_line`] does, cut to `most` characters as by [`cut`].
+/// Returns the text as [`one_line`] does, cut to `max_chars` characters as by [`cut`].
 #[must_use]
-pub fn short_line(text: &str, most: usize) -> String {
+pub fn short_line(text: &str, max_chars: usize) -> String {
     // The rest is cut off anyway and needs no cleaning.
     let head =
-        text.char_indices().nth(most.saturating_mul(8)).map_or(text, |(end, _)| &text[..end]);
+        text.char_indices().nth(max_chars.saturating_mul(8)).map_or(text, |(end, _)| &text[..end]);
     let line = one_line(head);
-    if head.len() < text.len() && line.chars().count() <= most {
-        return cut(&format!("{line} …"), most).into_owned();
+    if head.len() < text.len() && line.chars().count() <= max_chars {
+        return cut(&format!("{line} …"), max_chars).into_owned();
     }
-    cut(&line, most).into_owned()
+    cut(&line, max_chars).into_owned()
 }
 
-/// Returns the beginning of a text on one line, in which `⏎` stands for a line break, cut to `most`
-/// characters as by [`cut`].
+/// Returns the beginning of a text on one line, in which `⏎` stands for a line break, cut to
+/// `max_chars` characters as by [`cut`].
 #[must_use]
-pub fn shortened(text: &str, most: usize) -> String {
+pub fn shortened(text: &str, max_chars: usize) -> String {
     let text = clean_text(text).replace('\n', "⏎").replace('\t', " ");
-    cut(&text, most).into_owned()
+    cut(&text, max_chars).into_owned()
 }
 
-/// Returns the first `most` characters of a text. The last of them is `…` if something is left out.
+/// Returns the first `max_chars` characters of a text. The last of them is `…` if something is left
+/// out.
 #[must_use]
-pub fn cut(text: &str, most: usize) -> Cow<'_, str> {
-    if text.char_indices().nth(most).is_none() {
+pub fn cut(text: &str, max_chars: usize) -> Cow<'_, str> {
+    if text.char_indices().nth(max_chars).is_none() {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(text.chars().take(most.saturating_sub(1)).chain(['…']).collect())
+    Cow::Owned(text.chars().take(max_chars.saturating_sub(1)).chain(['…']).collect())
 }
 
 /// Returns bytes as lowercase hexadecimal digits.

@@ -96,31 +96,31 @@ pub(super) fn rollout(text: &str) -> Parsed<Rollout> {
 
 /// Parses a whole number within limits.
 pub(super) fn number<T: FromStr + PartialOrd + Display>(
-    least: T,
-    most: T,
+    min: T,
+    max: T,
 ) -> impl Fn(&str) -> Parsed<T> {
     move |text| {
-        let parsed = text.parse().ok().filter(|number| (&least..=&most).contains(&number));
-        parsed.ok_or_else(|| Fault(format!("must be a whole number from {least} to {most}")))
+        let parsed = text.parse().ok().filter(|number| (&min..=&max).contains(&number));
+        parsed.ok_or_else(|| Fault(format!("must be a whole number from {min} to {max}")))
     }
 }
 
 /// Parses a number, or `None` for 0, which means that there is no limit.
 pub(super) fn number_or_zero<T: FromStr + PartialOrd + Display + Default>(
-    most: T,
+    max: T,
 ) -> impl Fn(&str) -> Parsed<Option<T>> {
-    let parse = number(T::default(), most);
+    let parse = number(T::default(), max);
     move |text| parse(text).map(|number| Some(number).filter(|number| *number > T::default()))
 }
 
 /// Parses a number, or `None` for `auto`.
-pub(super) fn number_or_auto(least: u32, most: u32) -> impl Fn(&str) -> Parsed<Option<u32>> {
-    let parse = number(least, most);
+pub(super) fn number_or_auto(min: u32, max: u32) -> impl Fn(&str) -> Parsed<Option<u32>> {
+    let parse = number(min, max);
     move |text| match text {
         super::AUTO => Ok(None),
         _ => parse(text)
             .map(Some)
-            .map_err(|_| Fault(format!("must be `auto` or a whole number from {least} to {most}"))),
+            .map_err(|_| Fault(format!("must be `auto` or a whole number from {min} to {max}"))),
     }
 }
 
@@ -135,21 +135,21 @@ pub(super) fn days(text: &str) -> Parsed<Duration> {
 }
 
 /// Parses a time: a number of seconds, or a number with a unit. The limits are seconds.
-pub(super) fn seconds(least: u64, most: u64) -> impl Fn(&str) -> Parsed<Duration> {
-    let limits = Duration::from_secs(least)..=Duration::from_secs(most);
+pub(super) fn seconds(min: u64, max: u64) -> impl Fn(&str) -> Parsed<Duration> {
+    let limits = Duration::from_secs(min)..=Duration::from_secs(max);
     move |text| time(text, TimeUnit::SECONDS, limits.clone(), "")
 }
 
-/// Parses a time of at most 30 days: a number of milliseconds, or a number with a unit. `least` is in
+/// Parses a time of at most 30 days: a number of milliseconds, or a number with a unit. `min` is in
 /// milliseconds.
-pub(super) fn milliseconds(least: u64) -> impl Fn(&str) -> Parsed<Duration> {
-    let limits = Duration::from_millis(least)..=TimeUnit::DAYS.times(30);
+pub(super) fn milliseconds(min: u64) -> impl Fn(&str) -> Parsed<Duration> {
+    let limits = Duration::from_millis(min)..=TimeUnit::DAYS.times(30);
     move |text| time(text, TimeUnit::MILLISECONDS, limits.clone(), "")
 }
 
 /// Like [`milliseconds`], but returns `None` for 0, which means that there is no limit.
-pub(super) fn milliseconds_or_never(least: u64) -> impl Fn(&str) -> Parsed<Option<Duration>> {
-    let limits = Duration::from_millis(least)..=TimeUnit::DAYS.times(30);
+pub(super) fn milliseconds_or_never(min: u64) -> impl Fn(&str) -> Parsed<Option<Duration>> {
+    let limits = Duration::from_millis(min)..=TimeUnit::DAYS.times(30);
     move |text| match TimeUnit::MILLISECONDS.parse(text) {
         Some(Duration::ZERO) => Ok(None),
         _ => time(text, TimeUnit::MILLISECONDS, limits.clone(), "0, or ").map(Some),
@@ -164,9 +164,9 @@ fn time(
     other: &str,
 ) -> Parsed<Duration> {
     unit.parse(text).filter(|time| limits.contains(time)).ok_or_else(|| {
-        let (least, most) = (TimeUnit::shortest(*limits.start()), TimeUnit::shortest(*limits.end()));
+        let (min, max) = (TimeUnit::shortest(*limits.start()), TimeUnit::shortest(*limits.end()));
         Fault(format!(
-            "must be {other}a time from {least} to {most}, such as `30s`, `5m` or `2h`; a number without a unit is in {}",
+            "must be {other}a time from {min} to {max}, such as `30s`, `5m` or `2h`; a number without a unit is in {}",
             unit.word
         ))
     })

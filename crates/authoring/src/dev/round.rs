@@ -252,9 +252,9 @@ impl<'a> Author<'a> {
         } else {
             read_cases(self.args.recordings.clone()).await?
         };
-        let (folder, most) = (self.config.recordings_dir.clone(), self.args.turns);
+        let (folder, limit) = (self.config.recordings_dir.clone(), self.args.turns);
         let backend = backend.to_owned();
-        let read = tokio::task::spawn_blocking(move || recent(&folder, &backend, most)).await;
+        let read = tokio::task::spawn_blocking(move || recent(&folder, &backend, limit)).await;
         found.extend(read.unwrap_or_default());
         Ok(found)
     }
@@ -308,14 +308,14 @@ async fn replay_all(
 }
 
 /// Reads the newest recordings of a backend. Skips those that cannot be read. Blocks.
-fn recent(folder: &Path, backend: &str, most: usize) -> Vec<Case> {
+fn recent(folder: &Path, backend: &str, limit: usize) -> Vec<Case> {
     let paths = aetheel_recording::newest(folder, LOOKED_THROUGH).unwrap_or_default();
     let read = paths.into_iter().filter_map(|path| {
         let tape =
             ParsedRecording::read_unfinished(&read_ordinary(&path, MAX_READ_BYTES).ok()?).ok()?;
         (tape.header.backend == backend).then_some(Case { path, tape, actions: None })
     });
-    read.take(most).collect()
+    read.take(limit).collect()
 }
 
 /// Returns whether an entry is an answer that was not read, a field that the component misses, or a

@@ -85,11 +85,11 @@ impl Outlet for Discord {
     async fn read_channel(
         &self,
         channel: ChannelId,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<RecapMessage>, ChannelError> {
         let elsewhere = || ChannelError("it is not a channel of Discord".to_owned());
         let channel = channel.as_discord().ok_or_else(elsewhere)?;
-        let read = self.inner.latest_messages(channel, most).await;
+        let read = self.inner.latest_messages(channel, limit).await;
         read.map_err(|error| ChannelError(error.to_string()))
     }
 

@@ -109,12 +109,12 @@ pub(crate) fn answer_messages(text: &str, below: &[String]) -> Vec<String> {
     pieces
 }
 
-/// Returns the first messages of a text, at most `most`. If there are more, the last one is cut at
+/// Returns the first messages of a text, at most `limit`. If there are more, the last one is cut at
 /// a suitable place and ends with `note`.
-pub(crate) fn first_messages(text: &str, most: usize, note: &str) -> Vec<String> {
+pub(crate) fn first_messages(text: &str, limit: usize, note: &str) -> Vec<String> {
     let mut pieces = split(&with_tables(text), MAX_MESSAGE_CHARS);
-    if pieces.len() > most {
-        pieces.truncate(most);
+    if pieces.len() > limit {
+        pieces.truncate(limit);
         let last = pieces.pop().unwrap_or_default();
         let first =
             split(&last, MAX_MESSAGE_CHARS - NOTE_CHARS).into_iter().next().unwrap_or_default();

@@ -40,11 +40,11 @@ pub(crate) fn preview(
     }
 }
 
-/// Returns the draft of a text: at most `most` messages, and the agent's current action if there is
-/// room.
-pub(crate) fn draft(text: &str, status: Option<String>, most: usize) -> Vec<String> {
+/// Returns the draft of a text: at most `limit` messages, and the agent's current action if there
+/// is room.
+pub(crate) fn draft(text: &str, status: Option<String>, limit: usize) -> Vec<String> {
     // The answer may become a file, so no more messages are posted than can stay.
-    let mut pieces = first_messages(without_growing_table(text), most, "The rest follows.");
+    let mut pieces = first_messages(without_growing_table(text), limit, "The rest follows.");
     let Some(status) = status else { return pieces };
     let Some(piece) = pieces.last_mut() else { return vec![status] };
     let room = MAX_MESSAGE_CHARS.saturating_sub(piece.chars().count() + 1);
@@ -61,12 +61,12 @@ pub(crate) fn draft(text: &str, status: Option<String>, most: usize) -> Vec<Stri
 pub(crate) fn messages_above_file(
     text: &str,
     answer: &str,
-    most: usize,
+    limit: usize,
     below: &[String],
 ) -> Vec<String> {
     let note =
         format!("The whole answer ({} characters) is attached below.", answer.chars().count());
-    let mut pieces = first_messages(text, most, &note);
+    let mut pieces = first_messages(text, limit, &note);
     let last = pieces.pop().unwrap_or_default();
     let mut below = below.to_vec();
     if !last.ends_with(&note) {
@@ -79,13 +79,13 @@ pub(crate) fn messages_above_file(
 /// Returns how many messages an answer may have while it grows, and above its file. `long` is the
 /// number of characters above which it becomes a file.
 pub(crate) fn max_messages(long: Option<usize>) -> usize {
-    long.map_or(usize::MAX, |most| (most / MAX_MESSAGE_CHARS).clamp(1, MAX_DRAFT_MESSAGES))
+    long.map_or(usize::MAX, |max| (max / MAX_MESSAGE_CHARS).clamp(1, MAX_DRAFT_MESSAGES))
 }
 
 /// Returns whether an answer becomes a file.
 pub(crate) fn is_long(text: &str, long: Option<usize>) -> bool {
     // No text has more characters than bytes.
-    long.is_some_and(|most| text.len() > most && text.chars().count() > most)
+    long.is_some_and(|max_chars| text.len() > max_chars && text.chars().count() > max_chars)
 }
 
 /// Returns the agent's current action: one short line and, for a slow tool, the last lines of its

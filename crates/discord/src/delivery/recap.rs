@@ -44,9 +44,9 @@ impl BotContext {
     pub(crate) async fn latest_messages(
         &self,
         channel: u64,
-        most: usize,
+        limit: usize,
     ) -> Result<Vec<RecapMessage>, RestError> {
-        let read = self.api.messages_before(channel, LAST_ID, most, TIMEOUTS).await?;
+        let read = self.api.messages_before(channel, LAST_ID, limit, TIMEOUTS).await?;
         Ok(self.recap_messages(&read))
     }
 

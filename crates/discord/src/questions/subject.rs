@@ -15,8 +15,8 @@ pub(super) fn block(about: &Excerpt) -> String {
 }
 
 /// Cuts a text, and returns a note about the rest.
-pub(super) fn cut(text: &str, most: usize) -> (&str, String) {
-    match text.char_indices().nth(most) {
+pub(super) fn cut(text: &str, max_chars: usize) -> (&str, String) {
+    match text.char_indices().nth(max_chars) {
         None => (text, String::new()),
         Some((at, _)) => (
             &text[..at],

@@ -114,7 +114,7 @@ impl Rest {
     pub(super) fn new(
         base: &str,
         token: SecretString,
-        most: usize,
+        per_second: usize,
         clock: OffsetClock,
         lease: Lease,
     ) -> Result<Self, reqwest::Error> {
@@ -123,7 +123,7 @@ impl Rest {
             token,
             clock,
             limits: Mutex::default(),
-            rate_share: Mutex::new(RateShare::new(most)),
+            rate_share: Mutex::new(RateShare::new(per_second)),
             bucket_locks: Mutex::default(),
             token_refused: watch::channel(false).0,
             answered: AtomicBool::new(false),
@@ -168,9 +168,9 @@ impl Rest {
         self.shared.recoveries.send_modify(|count| *count += 1);
     }
 
-    /// Limits the requests per second from now on. `most` must not be 0.
-    pub(super) fn set_rate(&self, most: usize) {
-        self.shared.rate_share.lock().set_limit(most);
+    /// Limits the requests per second from now on. `per_second` must not be 0.
+    pub(super) fn set_rate(&self, per_second: usize) {
+        self.shared.rate_share.lock().set_limit(per_second);
     }
 
     pub(super) fn clock(&self) -> &OffsetClock {

@@ -42,8 +42,8 @@ impl RateShare {
     }
 
     /// Changes the limit. Reserved places stay valid.
-    pub(crate) fn set_limit(&mut self, most: usize) {
-        self.per_second = most;
+    pub(crate) fn set_limit(&mut self, per_second: usize) {
+        self.per_second = per_second;
     }
 
     /// Reserves a place. An answer always gets a place. Other requests get one only if enough

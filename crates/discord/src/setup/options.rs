@@ -116,8 +116,8 @@ impl TimeLimits {
     /// Sets the first and the longest pause before another attempt to deliver an answer. Some
     /// events end the pause earlier.
     #[must_use]
-    pub fn retry(mut self, first: Duration, most: Duration) -> Self {
-        self.retry = (first, most);
+    pub fn retry(mut self, first: Duration, max: Duration) -> Self {
+        self.retry = (first, max);
         self
     }
 

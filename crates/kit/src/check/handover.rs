@@ -34,13 +34,13 @@ pub(super) async fn handover(backend: &dyn Backend, cases: &[Case]) -> Result<Ar
     let cases = cases.iter().filter(|case| !case.tape.entries.iter().any(moved));
     let cases: Vec<Case> = cases.cloned().collect();
     let inputs: usize = cases.iter().map(|case| case.tape.entries.len()).sum();
-    let most = (INPUT_BUDGET / inputs.max(1)).max(FEW_HANDOVERS);
+    let limit = (INPUT_BUDGET / inputs.max(1)).max(FEW_HANDOVERS);
     let (mut places, mut refused) = (0, 0);
     for mut case in cases.iter().cloned() {
         let recorded = replay(backend, &case.tape.entries, Batches::Single).await?;
         case.tape.entries.extend(next_prompt(&case.tape.entries, &recorded));
         let still = replay(backend, &case.tape.entries, Batches::Single).await?;
-        for before in idle(&case, &still, most) {
+        for before in idle(&case, &still, limit) {
             places += 1;
             let trial = "moved to a new guest";
             match replay_moving(backend, &case.tape.entries, before).await {
@@ -120,8 +120,8 @@ fn next_prompt(entries: &[RecordingEntry], recorded: &ReplayResult) -> Option<Re
 }
 
 /// Returns the entries before which the guest has no open turn, after its first turn, but at most
-/// `most`.
-fn idle(case: &Case, replayed: &ReplayResult, most: usize) -> Vec<usize> {
+/// `limit`.
+fn idle(case: &Case, replayed: &ReplayResult, limit: usize) -> Vec<usize> {
     let mut steps = replayed.steps.iter().peekable();
     let (mut open, mut has_started, mut found) = (0_usize, false, Vec::new());
     for (at, entry) in case.tape.entries.iter().enumerate() {
@@ -142,6 +142,6 @@ fn idle(case: &Case, replayed: &ReplayResult, most: usize) -> Vec<usize> {
     }
     // The most useful places are directly before the next turn, because the agent then continues.
     found.sort_by_key(|at| case.tape.entries[*at].turn_start().is_none());
-    found.truncate(most);
+    found.truncate(limit);
     found
 }

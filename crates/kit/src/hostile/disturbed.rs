@@ -9,11 +9,11 @@ use crate::trial::{GuestTrial, TrialStep, stdout_line, turn_at};
 use aetheel_model::agent::{Descriptor, HostCommand, Input, SpawnFailed};
 use aetheel_recording::comparison::{field_name, pointers};
 
-/// Creates at most `most` trials from a recording. The first is the unchanged recording.
+/// Creates at most `limit` trials from a recording. The first is the unchanged recording.
 pub(crate) fn of_recording(
     base: &[TrialStep],
     rng: &mut SeededRng,
-    most: usize,
+    limit: usize,
 ) -> Vec<GuestTrial> {
     let mut trials = vec![GuestTrial::new("as recorded", base.to_vec())];
     let lines: Vec<usize> = (0..base.len()).filter(|at| base[*at].output().is_some()).collect();
@@ -72,7 +72,7 @@ pub(crate) fn of_recording(
             .push(GuestTrial::new("the agent exits twice", with_more(base, at, [exited.clone()])));
     }
     // Keeps the first trial, and a random selection of the others.
-    let selected = rng.pick(trials.len() - 1, most.saturating_sub(1));
+    let selected = rng.pick(trials.len() - 1, limit.saturating_sub(1));
     let mut all: Vec<Option<GuestTrial>> = trials.into_iter().map(Some).collect();
     std::iter::once(0)
         .chain(selected.into_iter().map(|at| at + 1))

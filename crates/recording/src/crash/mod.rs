@@ -31,7 +31,7 @@ pub struct SimulatedCrash {
 /// No point lies after the failure of the guest or a request to exit, because the gateway does not
 /// rebuild such a link.
 #[must_use]
-pub fn crash_points(entries: &[RecordingEntry], most: Option<usize>) -> Vec<usize> {
+pub fn crash_points(entries: &[RecordingEntry], limit: Option<usize>) -> Vec<usize> {
     let ends = |entry: &RecordingEntry| match &entry.kind {
         EntryKind::Host(what) => what == UNSEEN,
         EntryKind::In(Input::Command(HostCommand::Shutdown)) => true,
@@ -42,12 +42,12 @@ pub fn crash_points(entries: &[RecordingEntry], most: Option<usize>) -> Vec<usiz
         |entry: &RecordingEntry| matches!(entry.kind, EntryKind::In(_) | EntryKind::Out(_));
     let steps = entries[..end].iter().enumerate().filter(|(_, entry)| is_step(entry));
     let points: Vec<usize> = steps.map(|(at, _)| at + 1).collect();
-    match most {
-        Some(most) if most < points.len() && most > 1 => {
+    match limit {
+        Some(limit) if limit < points.len() && limit > 1 => {
             let last = points.len() - 1;
-            (0..most).map(|nth| points[nth * last / (most - 1)]).collect()
+            (0..limit).map(|nth| points[nth * last / (limit - 1)]).collect()
         }
-        Some(most) => points.into_iter().rev().take(most).rev().collect(),
+        Some(limit) => points.into_iter().rev().take(limit).rev().collect(),
         None => points,
     }
 }

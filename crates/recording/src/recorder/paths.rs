@@ -9,10 +9,10 @@ use super::retention;
 ///
 /// # Errors
 /// The system's error if the folder cannot be listed.
-pub fn newest(folder: &Path, most: usize) -> std::io::Result<Vec<PathBuf>> {
+pub fn newest(folder: &Path, limit: usize) -> std::io::Result<Vec<PathBuf>> {
     let mut found = retention::recordings(folder, std::time::SystemTime::now())?;
     found.sort();
-    Ok(found.into_iter().rev().take(most).map(|file| file.path).collect())
+    Ok(found.into_iter().rev().take(limit).map(|file| file.path).collect())
 }
 
 /// Returns the name of the kept recording of a lost turn in the folder of recordings.

@@ -94,7 +94,7 @@ impl Components {
             .map_err(|error| FileError::new("save a component in", &folder, error))
     }
 
-    fn keep_in(&self, folder: &Path, served: &ServedComponent, most: usize) -> io::Result<()> {
+    fn keep_in(&self, folder: &Path, served: &ServedComponent, limit: usize) -> io::Result<()> {
         if self.renew_in(folder, &served.digest)? {
             return Ok(());
         }
@@ -107,7 +107,7 @@ impl Components {
         }
         replace(&new.component(folder), &served.bytes)?;
         places.push(new);
-        for old in &places[..places.len().saturating_sub(most)] {
+        for old in &places[..places.len().saturating_sub(limit)] {
             remove(folder, old)?;
         }
         sync_folder(folder);

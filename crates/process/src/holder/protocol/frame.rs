@@ -19,13 +19,13 @@ pub(super) fn invalid_frame(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("garbled frame: {what}"))
 }
 
-/// Returns a codec for bodies of at most `most` bytes.
-fn codec(most: usize) -> LengthDelimitedCodec {
+/// Returns a codec for bodies of at most `max_bytes` bytes.
+fn codec(max_bytes: usize) -> LengthDelimitedCodec {
     LengthDelimitedCodec::builder()
         .little_endian()
         .length_field_type::<u32>()
         .length_adjustment(1)
-        .max_frame_length(most)
+        .max_frame_length(max_bytes)
         .new_codec()
 }
 
@@ -43,14 +43,13 @@ pub(in crate::holder) struct FrameReader<R> {
 }
 
 impl<R: AsyncRead + Unpin> FrameReader<R> {
-    /// Creates a reader that refuses bodies of more than `most` bytes.
-    pub(in crate::holder) fn new(from: R, most: usize) -> Self {
-        Self { from, codec: codec(most), buffer: BytesMut::new() }
+    /// Creates a reader that refuses bodies of more than `max_bytes` bytes.
+    pub(in crate::holder) fn new(from: R, max_bytes: usize) -> Self {
+        Self { from, codec: codec(max_bytes), buffer: BytesMut::new() }
     }
 
-    /// Sets the largest body.
-    pub(in crate::holder) fn set_limit(&mut self, most: usize) {
-        self.codec.set_max_frame_length(most);
+    pub(in crate::holder) fn set_limit(&mut self, max_bytes: usize) {
+        self.codec.set_max_frame_length(max_bytes);
     }
 
     #[cfg(test)]

@@ -11,8 +11,8 @@ pub(in crate::holder) fn encode_line(out: &mut Vec<u8>, line: &OutputLine) {
     postcard::to_io(line, out).expect(ENCODES);
 }
 
-/// Returns the bytes of at most `most` lines after the first `skip` lines.
-pub(in crate::holder) fn lines_between(bytes: &[u8], skip: u64, most: u64) -> &[u8] {
+/// Returns the bytes of at most `limit` lines after the first `skip` lines.
+pub(in crate::holder) fn lines_between(bytes: &[u8], skip: u64, limit: u64) -> &[u8] {
     let after = |bytes, count: u64| {
         (0..count).try_fold(bytes, |bytes, _| {
             // The fields of `OutputLine`, without a copy of the text.
@@ -20,7 +20,7 @@ pub(in crate::holder) fn lines_between(bytes: &[u8], skip: u64, most: u64) -> &[
         })
     };
     let rest = after(bytes, skip).unwrap_or_default();
-    &rest[..rest.len() - after(rest, most).unwrap_or_default().len()]
+    &rest[..rest.len() - after(rest, limit).unwrap_or_default().len()]
 }
 
 /// Returns the message [`HolderAnswer::Lines`] of `count` encoded lines.

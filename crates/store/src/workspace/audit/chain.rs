@@ -216,8 +216,8 @@ impl AuditChain {
         }
     }
 
-    /// Removes the months whose entries are all older than `retention`. An entry about it is written
-    /// before, so that the remaining chain proves where it begins.
+    /// Removes the months whose entries are all older than `retention`. An entry about it is
+    /// written before, so that the remaining chain proves where it begins.
     ///
     /// # Errors
     /// The system's error.

@@ -72,16 +72,16 @@ impl AuditFiles {
         })
     }
 
-    /// Returns the last bytes of a month, at most `most`, and whether they are all of it.
+    /// Returns the last bytes of a month, at most `max_bytes`, and whether they are all of it.
     ///
     /// # Errors
     /// See [`AuditFiles::open`].
-    pub(super) fn tail(&self, month: Date, most: u64) -> io::Result<(Vec<u8>, bool)> {
+    pub(super) fn tail(&self, month: Date, max_bytes: u64) -> io::Result<(Vec<u8>, bool)> {
         let mut file = self.open(month)?;
-        let start = file.metadata()?.len().saturating_sub(most);
+        let start = file.metadata()?.len().saturating_sub(max_bytes);
         file.seek(SeekFrom::Start(start))?;
         let mut bytes = Vec::new();
-        file.take(most).read_to_end(&mut bytes)?;
+        file.take(max_bytes).read_to_end(&mut bytes)?;
         Ok((bytes, start == 0))
     }
 

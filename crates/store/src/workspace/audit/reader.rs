@@ -136,7 +136,7 @@ impl AuditReader {
         Self { files: AuditFiles::new(config_dir), check }
     }
 
-    /// Returns at most `most` lines before a place, or the newest ones.
+    /// Returns at most `limit` lines before a place, or the newest ones.
     ///
     /// # Errors
     /// The files cannot be read. The error names the file.
@@ -144,10 +144,10 @@ impl AuditReader {
         &self,
         query: AuditQuery,
         before: Option<AuditPosition>,
-        most: usize,
+        limit: usize,
     ) -> io::Result<AuditSlice> {
         let files = self.files.clone();
-        blocking(move || part(&files, &query, before, most)).await
+        blocking(move || part(&files, &query, before, limit)).await
     }
 
     /// Starts a check of the whole chain in the background, unless one runs.
@@ -189,7 +189,7 @@ fn part(
     files: &AuditFiles,
     query: &AuditQuery,
     before: Option<AuditPosition>,
-    most: usize,
+    limit: usize,
 ) -> io::Result<AuditSlice> {
     let mut slice = AuditSlice::default();
     let wanted = query.day.map(|day| day.first_of_month());
@@ -206,12 +206,12 @@ fn part(
         let mut lines = LinesBackwards { file: &file, before: start.unwrap_or(size).min(size) };
         loop {
             let place = AuditPosition { month, offset: lines.before };
-            if lines.before > 0 && (slice.rows.len() >= most || budget == 0) {
-                slice.is_limited = slice.rows.len() < most;
+            if lines.before > 0 && (slice.rows.len() >= limit || budget == 0) {
+                slice.is_limited = slice.rows.len() < limit;
                 slice.earlier = Some(place);
                 return Ok(slice);
             }
-            let room = most - slice.rows.len();
+            let room = limit - slice.rows.len();
             let found = lines.take(room, |offset, line| match ReadLine::parse(line) {
                 Some(read) => {
                     let record = read.record;
@@ -243,11 +243,11 @@ struct LinesBackwards<'a> {
 
 impl LinesBackwards<'_> {
     /// Passes the lines of the previous block to `each`, the last one first, with the number of bytes
-    /// before each, until `most` rows were made. Returns the rows, or `None` at the beginning of the
-    /// file.
+    /// before each, until `limit` rows were made. Returns the rows, or `None` at the beginning of
+    /// the file.
     fn take(
         &mut self,
-        most: usize,
+        limit: usize,
         mut each: impl FnMut(u64, &[u8]) -> Option<AuditRow>,
     ) -> io::Result<Option<Vec<AuditRow>>> {
         if self.before == 0 {
@@ -256,7 +256,7 @@ impl LinesBackwards<'_> {
         let (start, bytes) = self.block()?;
         let mut rows = Vec::new();
         let mut end = bytes.len();
-        while end > 0 && rows.len() < most {
+        while end > 0 && rows.len() < limit {
             let text = bytes[..end].strip_suffix(b"\n").unwrap_or(&bytes[..end]);
             let begin = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
             let offset = start + begin as u64;

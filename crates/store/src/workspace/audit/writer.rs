@@ -37,7 +37,8 @@ pub struct AuditLog {
 }
 
 impl AuditLog {
-    /// Starts the thread that writes below `config_dir`, and removes entries older than `retention`.
+    /// Starts the thread that writes below `config_dir`, and removes entries older than
+    /// `retention`.
     #[must_use]
     pub fn start(config_dir: &Path, retention: Duration, redactor: Redactor) -> Self {
         let (commands, received) = mpsc::sync_channel(MAX_WAITING_ENTRIES);

@@ -245,20 +245,20 @@ pub(super) fn add(lanes: &mut LaneCosts, line: &TurnLine) {
     lanes.entry(line.lane.clone()).or_default().add(line);
 }
 
-/// Sorts rows by price, then by turns, then by name. Rows after the first `most` are merged into
+/// Sorts rows by price, then by turns, then by name. Rows after the first `limit` are merged into
 /// one row, named for example `12 others`.
 #[must_use]
 pub fn top(
     rows: impl IntoIterator<Item = (String, CostSum)>,
-    most: usize,
+    limit: usize,
 ) -> Vec<(String, CostSum)> {
     let mut rows: Vec<(String, CostSum)> = rows.into_iter().collect();
     rows.sort_by(|(name, one), (other_name, other)| {
         let by_price = other.cost_usd.total_cmp(&one.cost_usd);
         by_price.then(other.turns.cmp(&one.turns)).then_with(|| name.cmp(other_name))
     });
-    if rows.len() > most {
-        let rest = rows.split_off(most);
+    if rows.len() > limit {
+        let rest = rows.split_off(limit);
         let mut others = CostSum::default();
         rest.iter().for_each(|(_, sum)| others.merge(sum));
         rows.push((counted(rest.len(), "other"), others));

@@ -148,8 +148,8 @@ impl TurnLine {
     /// Returns the line with its texts cut, so that it fits into [`super::days::LINE_LIMIT`] bytes
     /// whatever the agent reports.
     pub(super) fn bounded(mut self) -> Self {
-        let short = |text: &mut String, most: usize| {
-            if let Cow::Owned(cut) = cut(text, most) {
+        let short = |text: &mut String, max_chars: usize| {
+            if let Cow::Owned(cut) = cut(text, max_chars) {
                 *text = cut;
             }
         };
