@@ -5,9 +5,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// Maximum size of a file, in bytes.
 const MAX_FILE_BYTES: u64 = 8 << 20;
-/// Number of older files that are kept.
 const OLDER_FILES: u32 = 3;
 
 /// A file `NAME.jsonl` to which lines are appended. When it is full, it becomes `NAME.1.jsonl`, and

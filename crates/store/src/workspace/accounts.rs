@@ -19,7 +19,6 @@ pub struct Account {
     pub line: usize,
 }
 
-/// The reason why an account is left out.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AccountError {
     #[error(

@@ -18,7 +18,6 @@ pub(super) struct AgentsSection<'a> {
 }
 
 impl AgentsSection<'_> {
-    /// Returns a line for each fault.
     pub(super) fn faults(&self, text: &str) -> Vec<String> {
         let usual = self.titles[0];
         let mut faults: Vec<(usize, String)> = Vec::new();

@@ -15,7 +15,6 @@ const FILE: &str = "backends.lock.md";
 
 const KEYS: [&str; 4] = ["from", "sha256", "cases", "proven-with"];
 
-/// The layout of the file.
 const LAYOUT: SectionLayout<'static> = SectionLayout {
     is_known: &|key| KEYS.contains(&key),
     may_repeat: &|_| false,

@@ -19,7 +19,6 @@ use aetheel_model::markdown::sections::sections;
 use aetheel_model::markdown::{KeyValue, trim_backticks};
 use aetheel_runtime::ordinary::read_ordinary;
 
-/// The beginning of a new file.
 const HEADING: &str = "# Backends\n\nDecisions about backends: which components are trusted (`sha256`), their options (`option`), the\n\
      accounts of their agents (`account`, `rotate`), and their capabilities (everything else).\n";
 
@@ -28,9 +27,7 @@ const HEADING: &str = "# Backends\n\nDecisions about backends: which components 
 pub struct BackendNotes {
     /// For each pinned digest, the backends that it may serve.
     pins: BTreeMap<String, BTreeSet<String>>,
-    /// The accepted capabilities of each backend.
     accepted: BTreeMap<String, Capabilities>,
-    /// The chosen options of each backend.
     options: BTreeMap<String, Vec<ChosenOption>>,
     /// The accounts of each backend's agent, in the order of the file.
     accounts: BTreeMap<String, Vec<Account>>,
@@ -51,7 +48,6 @@ pub struct ChosenOption {
     pub line: usize,
 }
 
-/// The reason why an entry is ignored.
 #[derive(Debug, thiserror::Error)]
 enum NoteError {
     #[error("`{key}` {source}")]
@@ -71,7 +67,6 @@ enum NoteError {
     InvalidDigests(Vec<String>),
 }
 
-/// The layout of the file.
 const LAYOUT: SectionLayout<'static> = SectionLayout {
     is_known: &|key| {
         ["sha256", "option", "account", "rotate"].contains(&key)
@@ -363,7 +358,6 @@ mod tests {
         assert!(notes.warnings[7].contains("neither `yes` nor `no`"), "{}", notes.warnings[7]);
     }
 
-    /// Returns the text with another pin.
     fn with_pin(text: &str, backend: &str, digest: &str) -> String {
         with_entries(text, backend, &[format!("sha256: {digest}")])
     }

@@ -15,7 +15,6 @@ use super::blocking::blocking;
 use crate::disk::replace;
 use aetheel_model::plain::hex;
 
-/// Maximum number of files that are kept.
 const MAX_BLOBS: usize = 200;
 
 /// Saves bytes in a configuration folder and returns the path of their file.

@@ -11,7 +11,6 @@ use aetheel_runtime::ordinary::read_ordinary;
 /// The names that budgets may use.
 pub struct KnownNames {
     folder: PathBuf,
-    /// Returns the names of the backends.
     backends: Box<dyn Fn() -> Vec<String> + Send>,
 }
 

@@ -9,7 +9,6 @@ use aetheel_model::event::Lane;
 
 const FORM: LineForm =
     LineForm::new("{} muted {} by {}", "it does not have a conversation, a mark and a name");
-/// Maximum number of muted warnings.
 const MAX_MUTES: usize = 5_000;
 /// The mark that stands for all warnings of a conversation.
 const ALL: &str = "all";

@@ -13,7 +13,6 @@ use super::blocking::blocking;
 use super::state_file::{EntryError, StateEntry, StateFile, Token, code, line_of, parse_tokens};
 use aetheel_model::id::{ChannelId, MessageId};
 
-/// Maximum number of logins that are kept.
 const MAX_LOGINS: usize = 32;
 
 /// The notes about Discord. Cheap to clone; clones share everything.

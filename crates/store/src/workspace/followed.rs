@@ -25,7 +25,6 @@ pub(super) struct FollowedFile<T> {
     value: Arc<T>,
     /// The text of the present value.
     text: String,
-    /// The faults of the last complete read.
     last_faults: Vec<String>,
     /// Whether the file became empty; see [`FollowedFile::take_emptied`].
     is_emptied: bool,
@@ -33,7 +32,6 @@ pub(super) struct FollowedFile<T> {
     /// Whether the last complete read has only faults of the check. They end when another file
     /// changes.
     has_failed_check: bool,
-    /// Returns the present time.
     now: fn() -> SystemTime,
 }
 
@@ -56,7 +54,6 @@ type CheckFn<T> = dyn Fn(&T) -> Vec<String> + Send;
 /// How a content is parsed, and which contents must not replace an earlier one.
 struct ContentRules<T> {
     parse: fn(&str) -> T,
-    /// Returns the faults of a content.
     faults: fn(&T) -> &[String],
     /// Checks a content without faults of its own.
     check: Option<Box<CheckFn<T>>>,
@@ -275,12 +272,10 @@ impl<T> FollowedFile<T> {
         self.file.own_stamp = Some(stamp);
     }
 
-    /// Returns the name of the file.
     pub(super) fn name(&self) -> String {
         self.file.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Returns the text in force, and the name of the file that contains it.
     pub(super) fn in_force(&self) -> (&str, String) {
         let folder = if self.last_faults.is_empty() { "" } else { "state/in-force/" };
         (&self.text, format!("{folder}{}", self.name()))

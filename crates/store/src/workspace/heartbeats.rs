@@ -102,7 +102,6 @@ fn is_known(key: &str) -> bool {
     KEYS.contains(&key)
 }
 
-/// Returns the faults of a part's layout.
 fn layout_faults(part: &OutlineSection, block: &SettingsBlock) -> Vec<LayoutFault> {
     let read = block.entries.iter().map(|entry| entry.line).collect();
     let mut faults = unread_entries(part, &read, &KEYS);
@@ -110,7 +109,6 @@ fn layout_faults(part: &OutlineSection, block: &SettingsBlock) -> Vec<LayoutFaul
     faults
 }
 
-/// The reason why a check is left out.
 #[derive(Debug, thiserror::Error)]
 enum CheckError {
     #[error("it has no heading that names it")]

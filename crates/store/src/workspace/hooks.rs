@@ -65,9 +65,7 @@ pub struct HookInstruction {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hooks {
     instructions: BTreeMap<Hook, HookInstruction>,
-    /// The lines of each hook.
     lines: BTreeMap<Hook, Range<usize>>,
-    /// The lines with a fault.
     faults: Vec<usize>,
     /// A line for each part that could not be read.
     pub warnings: Vec<String>,
@@ -208,7 +206,6 @@ impl Hooks {
     }
 }
 
-/// Returns whether a part is written like that of a hook.
 fn is_hook_part(part: &OutlineSection) -> bool {
     let is_instruction = |line: &TextLine| is_entry_of(&line.text, &|key| key == "instruction");
     let title = part.plain_title();

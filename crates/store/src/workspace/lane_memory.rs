@@ -128,7 +128,6 @@ impl DocumentFolder {
         documents
     }
 
-    /// Appends text to the memory of a location.
     pub(super) fn append_in(&self, place: &MemoryLocation, text: &str) -> Result<(), FileError> {
         let file = match place {
             MemoryLocation::OperatorFile => return self.append_memory(text),

@@ -48,7 +48,6 @@ pub enum LiveAnswer {
 /// the last one when this value is dropped or the program ends.
 #[derive(Debug)]
 pub struct LiveHandover {
-    /// The path without its extension.
     stem: PathBuf,
     #[expect(dead_code, reason = "the lock is held until this is dropped")]
     lock: File,

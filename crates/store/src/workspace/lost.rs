@@ -268,7 +268,6 @@ impl LostTurns {
     }
 }
 
-/// Returns whether a text can be the id of a turn.
 fn is_id(text: &str) -> bool {
     (1..=64).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
@@ -372,7 +371,6 @@ write `lost` to have a turn tried again, or remove a line to forget it.
     }
 }
 
-/// Parses a number or an id.
 fn number<T: FromStr>(text: Option<String>) -> Result<Option<T>, EntryError> {
     text.map(|text| text.parse().map_err(|_| EntryError::code(&text, "a number"))).transpose()
 }

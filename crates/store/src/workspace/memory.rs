@@ -8,13 +8,11 @@ use std::path::Path;
 use super::FileError;
 use crate::disk::{Stamp, sync_folder};
 
-/// The content of a new `memory.md`.
 pub(super) const HEADER: &str = "# Memory\n";
 
 /// How often an append to a file that another program replaces meanwhile is retried.
 const TRIES: usize = 5;
 
-/// Creates the file if it does not exist.
 pub(super) fn create(path: &Path) -> Result<(), FileError> {
     match OpenOptions::new().write(true).create_new(true).open(path) {
         Ok(mut file) => {

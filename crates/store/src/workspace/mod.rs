@@ -390,7 +390,6 @@ impl Workspace {
     }
 }
 
-/// Logs the warnings about a file if it changed.
 fn log_warnings(warnings: &[String], changed: bool) {
     for warning in warnings.iter().filter(|_| changed) {
         tracing::warn!("{warning}");

@@ -30,7 +30,6 @@ pub(super) const REST_TIMEOUT: Duration = Duration::from_millis(60);
 /// first.
 pub(super) const SHRINK_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// A file to read.
 #[derive(Clone, Debug)]
 pub(super) struct ReadRequest {
     pub path: PathBuf,
@@ -58,7 +57,6 @@ pub(super) enum ReadOutcome {
     Failed(io::Error),
 }
 
-/// The content of a file at one moment.
 #[derive(Debug)]
 pub(super) struct FileSnapshot {
     bytes: Vec<u8>,
@@ -136,7 +134,6 @@ struct Attempts {
 }
 
 impl Attempts {
-    /// Examines again the file that the last attempt read.
     fn examine_last(&mut self) {
         let Some((file, content)) = self.last.take() else { return };
         // The times of a file that is removed change, but not the time of its content.
@@ -152,7 +149,6 @@ impl Attempts {
     }
 }
 
-/// Reads a file once.
 fn read_attempt(want: &ReadRequest, attempts: &mut Attempts) -> io::Result<ReadOutcome> {
     attempts.examine_last();
     // Taken first, because this thread may be delayed at any point below.

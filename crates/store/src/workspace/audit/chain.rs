@@ -20,7 +20,6 @@ use aetheel_model::redact::Redactor;
 const TAIL_BYTES: u64 = 256 << 10;
 /// Maximum time for another process to finish its writing.
 const LOCK_LIMIT: Duration = Duration::from_secs(2);
-/// Delay before the lock is tried again.
 const LOCK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The open end of the chain.

@@ -27,7 +27,6 @@ pub(super) struct AuditFiles {
 }
 
 impl AuditFiles {
-    /// Names the files below a configuration folder.
     pub(super) fn new(config_dir: &Path) -> Self {
         let state = config_dir.join("state");
         Self { folder: state.join("audit"), head: state.join("audit-head.md") }
@@ -57,7 +56,6 @@ impl AuditFiles {
         Ok(months)
     }
 
-    /// Returns the name of the file of a month.
     pub(super) fn name_of(&self, month: Date) -> String {
         self.of(month).file_name().unwrap_or_default().to_string_lossy().into_owned()
     }

@@ -19,9 +19,7 @@ pub(super) const FIRST_PREVIOUS: &str =
     "0000000000000000000000000000000000000000000000000000000000000000";
 /// The bytes between the last field and the hash.
 const HASH_FIELD: &str = ",\"hash\":\"";
-/// Number of hexadecimal digits of a hash.
 const HASH_DIGITS: usize = 64;
-/// Maximum number of characters of a value.
 const VALUE_LIMIT: usize = 200;
 
 /// An entry as it is in a file, without its hash.
@@ -91,7 +89,6 @@ impl std::fmt::Display for AuditHead {
     }
 }
 
-/// A line that was read.
 pub(super) struct ReadLine {
     pub(super) record: AuditRecord,
     pub(super) hash: String,

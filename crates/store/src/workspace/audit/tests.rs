@@ -47,13 +47,11 @@ impl AuditPlace {
         report.fault.map_or_else(String::new, |fault| format!("{}: {}", fault.place, fault.problem))
     }
 
-    /// Appends bytes to the file.
     fn edit_end(&self, bytes: &[u8]) {
         let mut file = fs::OpenOptions::new().append(true).open(self.file()).unwrap();
         std::io::Write::write_all(&mut file, bytes).unwrap();
     }
 
-    /// Replaces the lines of the file.
     fn edit(&self, edit: impl FnOnce(&mut Vec<String>)) {
         let mut lines: Vec<String> = self.text().lines().map(|line| format!("{line}\n")).collect();
         edit(&mut lines);

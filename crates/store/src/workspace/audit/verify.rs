@@ -36,7 +36,6 @@ pub struct AuditReport {
     pub fault: Option<AuditFault>,
 }
 
-/// A line of a file, with its place.
 struct PlacedLine {
     place: String,
     bytes: Vec<u8>,
@@ -165,7 +164,6 @@ impl ChainCheck {
         }
     }
 
-    /// Checks the next line. Returns its fault.
     fn line(&mut self, line: &PlacedLine) -> Option<AuditFault> {
         let fault = |problem: String| Some(AuditFault { place: line.place.clone(), problem });
         let Some(read) = ReadLine::parse(&line.bytes) else {
@@ -216,7 +214,6 @@ impl ChainCheck {
         None
     }
 
-    /// Checks the end of the last file.
     fn end(&mut self) -> Option<AuditFault> {
         let (place, _) = self.torn.take()?;
         // The second place shows whether it was an entry that was known before.

@@ -15,9 +15,7 @@ use aetheel_model::audit::{AuditEntry, AuditSink};
 use aetheel_model::redact::Redactor;
 use aetheel_runtime::supervisor;
 
-/// Maximum number of entries that wait for the disk.
 const MAX_WAITING_ENTRIES: usize = 4_096;
-/// Maximum number of entries that are written together.
 const MAX_BATCH: usize = 256;
 /// Delay before a gap is written again after a failure.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);

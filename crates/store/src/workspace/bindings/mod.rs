@@ -82,7 +82,6 @@ pub struct Bindings {
     epochs: Arc<Mutex<HashMap<Lane, u64>>>,
 }
 
-/// The entries of the file.
 type SavedBindings = BTreeMap<(Lane, String), SavedBinding>;
 
 /// Returns the entries of a lane with any backend.

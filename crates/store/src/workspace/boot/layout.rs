@@ -8,7 +8,6 @@ use aetheel_model::markdown::outline::{OutlineSection, TextLine, descendants, st
 
 use super::{INSTRUCTION_TITLES, LIST_TITLES, fault};
 
-/// Returns a line for each fault of the file's layout.
 pub(super) fn layout_faults(text: &str, parts: &[OutlineSection]) -> Vec<String> {
     let mut faults = block_faults(text, &|_| false, HiddenHeadings::AreFaults);
     let mut prompt_end = 0;

@@ -81,7 +81,6 @@ pub struct Channels {
     pub faults: Vec<String>,
 }
 
-/// The layout of the file.
 const LAYOUT: SectionLayout<'static> = SectionLayout {
     is_known: &|key| key == "thinking" || ENTRIES.contains(&key),
     may_repeat: &|_| false,
@@ -231,7 +230,6 @@ fn keyword<'a>(title: &'a str, word: &str) -> Option<&'a str> {
     (first.eq_ignore_ascii_case(word) && !rest.trim().is_empty()).then(|| rest.trim())
 }
 
-/// Returns the lane that the title of a section names.
 fn lane(title: &str) -> Option<Lane> {
     // The name that people know may be in the title, too: `channel #site 123456789`.
     let id = || {
@@ -240,7 +238,6 @@ fn lane(title: &str) -> Option<Lane> {
     title.parse().ok().or_else(|| id().map(Lane::Channel))
 }
 
-/// The entries that a section may have.
 const ENTRIES: [&str; 16] = [
     "backend",
     "backends",
@@ -273,7 +270,6 @@ const LIMITS: [&str; 9] = [
     "safety",
 ];
 
-/// Returns the fault of a key that is probably a misspelled limit.
 fn misspelled_limit(key: &str) -> Option<MarkdownError> {
     misspelled(key, &LIMITS).filter(|_| !(LAYOUT.is_known)(key))
 }

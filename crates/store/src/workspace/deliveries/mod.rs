@@ -20,7 +20,6 @@ const FORM: LineForm =
 
 /// How long a delivery is remembered, in milliseconds.
 const KNOWN_MS: i64 = 24 * 3_600_000;
-/// Maximum number of remembered deliveries of one webhook.
 const MAX_DELIVERIES: usize = 10_000;
 /// Minimum time for which a delivery is remembered, however many there are, in milliseconds. A
 /// signature that contains a time is valid for this long.
@@ -48,7 +47,6 @@ struct DeliveryFile {
 struct KnownDeliveries {
     /// The time at which each delivery was accepted, in milliseconds since 1970.
     accepted: HashMap<DeliveryKey, i64>,
-    /// Deliveries that are being accepted.
     claimed: HashSet<DeliveryKey>,
     /// Accepted deliveries that are not in the file yet.
     unsaved: Vec<WebhookDelivery>,

@@ -154,7 +154,6 @@ fn items(lines: &[TextLine]) -> Vec<Vec<TextLine>> {
     items
 }
 
-/// Returns the key of an entry, if it is a known one.
 fn key(line: &str) -> Option<String> {
     parse_entry(line)
         .map(|(key, ..)| key)

@@ -48,7 +48,6 @@ fn looks_like_expression(text: &str) -> bool {
         || (words.clone().count() >= 5 && words.by_ref().take(3).all(field))
 }
 
-/// Returns whether a line sets a cron expression.
 pub(super) fn is_expression_entry(line: &TextLine) -> bool {
     let is_expression = |key: String| ["expression", "cron", "schedule"].contains(&key.as_str());
     let value = line.text.split_once(':').map_or("", |(_, value)| value.trim().trim_matches('`'));

@@ -4,7 +4,6 @@ use sha2::{Digest as _, Sha256};
 
 use aetheel_model::plain::hex;
 
-/// Returns a line, without its end, with its checksum.
 pub(super) fn with_checksum(mut content: String) -> String {
     let check = check(&content);
     content.push_str(" `#");

@@ -12,7 +12,6 @@ use aetheel_model::event::{BLOCK_BITS, EventOrigin, Lane, Sequence};
 use aetheel_model::id::{ChannelId, MessageId};
 use aetheel_model::plain::short_line;
 
-/// Maximum length of the reason in a warning.
 const MAX_REASON_CHARS: usize = 160;
 
 /// An open event that this version cannot read.
@@ -88,7 +87,6 @@ impl NewerEvent {
         self.lines.push(renumbered(line, self.sequence));
     }
 
-    /// Describes it for the operator.
     pub(super) fn describe(&self) -> String {
         let Self { sequence, why, .. } = self;
         let lane = self.lane.as_ref().map_or_else(String::new, |lane| format!(" in {lane}"));

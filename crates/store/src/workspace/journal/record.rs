@@ -37,7 +37,6 @@ pub(super) enum RecordError {
 pub(super) enum Record {
     /// An accepted event, and its answer if that is already known; then its agent does not run.
     Accepted(Box<Event>, Option<String>),
-    /// An accepted event of a newer version.
     Newer(Box<NewerEvent>),
     Mark(Sequence, JournalMark),
 }

@@ -73,7 +73,6 @@ impl JournalEntry {
         }
     }
 
-    /// Returns the lines about the event.
     fn lines(&self) -> String {
         let mut text = Record::Accepted(Box::new(self.event.clone()), None).write();
         let mut marks = vec![JournalMark::Retry; self.retries as usize];
@@ -103,7 +102,6 @@ impl JournalEntry {
     }
 }
 
-/// The content of the journal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct JournalState {
     pub(super) open: BTreeMap<Sequence, JournalEntry>,
@@ -158,7 +156,6 @@ impl JournalState {
         text
     }
 
-    /// Returns the lines about events.
     pub(super) fn lines(&self) -> String {
         let mut text = String::new();
         for (sequence, finished) in &self.finished {

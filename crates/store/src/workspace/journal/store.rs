@@ -42,7 +42,6 @@ pub(super) trait FileTail: Send {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
     /// Waits until the appended bytes are on disk.
     fn sync(&mut self) -> io::Result<()>;
-    /// Truncates the file to a length.
     fn cut(&mut self, length: u64) -> io::Result<()>;
 }
 
@@ -78,7 +77,6 @@ impl LineFile {
         is_empty || path.with_file_name(COMPLETE_FILE).exists()
     }
 
-    /// Opens a file that exists.
     pub(super) fn open(path: PathBuf) -> io::Result<Self> {
         let file = for_appending(&path)?;
         let length = file.metadata()?.len();

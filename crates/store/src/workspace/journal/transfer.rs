@@ -130,7 +130,6 @@ impl JournalState {
             && self.unreadable.is_empty()
     }
 
-    /// Returns the part of the journal about some lanes.
     pub(super) fn select_lanes(&self, lanes: impl Fn(&Lane) -> bool) -> Self {
         let mut of = Self::default();
         for (sequence, entry) in self.open.iter().filter(|(_, entry)| lanes(&entry.event.lane)) {

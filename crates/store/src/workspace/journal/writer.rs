@@ -16,9 +16,7 @@ use super::state::JournalState;
 use super::store::LineStore;
 use aetheel_runtime::supervisor;
 
-/// Maximum number of lines that are written together.
 const MAX_BATCH_LINES: usize = 4_096;
-/// Delay before a failed write is retried.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// The journal is compacted once it is larger than this and twice as large as after the last
 /// compaction. The finished events that it keeps take up to 0.7 MiB.
@@ -36,7 +34,6 @@ struct WriteJob {
 #[derive(Clone)]
 pub(super) struct JournalLines {
     jobs: Arc<Mutex<Sender<WriteJob>>>,
-    /// Whether the last attempt to write failed.
     failing: Arc<AtomicBool>,
 }
 
@@ -86,7 +83,6 @@ struct JournalWriter {
     /// Lines that must still be written.
     unwritten: String,
     failing: Arc<AtomicBool>,
-    /// Size above which the journal is compacted.
     compact_above: usize,
 }
 

@@ -47,7 +47,6 @@ pub struct Profile {
 struct ProfileOptions {
     /// File name of the program.
     program: String,
-    /// All arguments after the program.
     arguments: Vec<String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     environment: BTreeMap<String, String>,
@@ -79,7 +78,6 @@ impl OperatorFile<Profiles> {
     }
 }
 
-/// The layout of the file.
 const LAYOUT: SectionLayout<'static> = SectionLayout {
     is_known: &|key| KEYS.contains(&key),
     may_repeat: &|key| key == "set",
@@ -144,7 +142,6 @@ impl Profiles {
     }
 }
 
-/// The reason why a profile is left out.
 #[derive(Debug, thiserror::Error)]
 enum ProfileError {
     #[error("a quote is missing in {0:?}")]

@@ -30,7 +30,6 @@ enum LedgerLine<K> {
 #[derive(Debug)]
 pub(in crate::workspace) struct LedgerFile<E: StateEntry> {
     pub(super) path: PathBuf,
-    /// The first lines of a new file.
     heading: &'static str,
     read: bool,
     pub(super) stamp: Option<Stamp>,

@@ -96,7 +96,6 @@ impl Token {
         }
     }
 
-    /// Reads the value of a field.
     pub(in crate::workspace) fn read<T: EntryValue>(&self) -> Result<T, EntryError> {
         T::read(self)
     }
@@ -219,7 +218,6 @@ impl LineForm {
         Self { ignores_more: true, ..self }
     }
 
-    /// Writes a line, which has these values.
     pub(in crate::workspace) fn write(&self, values: &[&dyn EntryValue]) -> String {
         let (mut line, mut values) = (String::new(), values.iter());
         let mut next = || values.next().map(|value| value.to_text()).unwrap_or_default();
@@ -237,7 +235,6 @@ impl LineForm {
         line
     }
 
-    /// Returns the values of a whole line.
     pub(in crate::workspace) fn values<'a, const COUNT: usize>(
         &self,
         tokens: &'a [Token],

@@ -95,7 +95,6 @@ const EDITS: [Edit; 60] = [
     ("a repeated heading", |line| heading(line).map(|_| format!("{line}\n{line}"))),
 ];
 
-/// Returns whether a line sets something.
 fn is_setting(line: &str) -> bool {
     heading(line).is_some() || entry(line).is_some()
 }
@@ -139,7 +138,6 @@ fn an_edit_of_one_lines_layout_changes_nothing_or_is_a_fault_and_loosens_nothing
     assert!(tried > 1_800, "{tried}");
 }
 
-/// Edits of a whole file.
 type WholeEdit = (&'static str, fn(&str) -> String);
 
 const WHOLE: [WholeEdit; 7] = [

@@ -5,7 +5,6 @@ use super::{
     BackendNotes, BudgetRules, Channels, CronJobs, Heartbeats, Hook, Hooks, Profiles, Webhooks,
 };
 
-/// The settings of a file.
 #[derive(Debug)]
 pub(crate) struct LimitReading {
     /// The settings without the numbers of lines.
@@ -13,7 +12,6 @@ pub(crate) struct LimitReading {
     pub faults: Vec<String>,
 }
 
-/// A valid file.
 pub(crate) struct OperatorFile {
     pub name: &'static str,
     pub text: &'static str,

@@ -166,7 +166,6 @@ fn is_whole(text: &str) -> bool {
 /// Writes generations in place, as fast as it can, until it is stopped.
 struct GenerationWriter {
     stop: Arc<AtomicBool>,
-    /// How many generations were written.
     written: Arc<AtomicUsize>,
     /// The longest time that it was delayed in the middle of a write, in milliseconds.
     longest_pause: Arc<AtomicUsize>,
@@ -201,7 +200,6 @@ impl GenerationWriter {
         Self { stop, written, longest_pause, thread }
     }
 
-    /// Waits until it has written more generations.
     fn wait_for_more(&self) {
         let (limit, now) =
             (Instant::now() + Duration::from_secs(20), self.written.load(Ordering::Relaxed));

@@ -240,7 +240,6 @@ impl Costs {
 /// The sums of each lane.
 pub type LaneCosts = BTreeMap<Lane, Costs>;
 
-/// Adds a turn to the sums of its lane.
 pub(super) fn add(lanes: &mut LaneCosts, line: &TurnLine) {
     lanes.entry(line.lane.clone()).or_default().add(line);
 }

@@ -14,7 +14,6 @@ use super::line::TurnLine;
 use aetheel_model::event::Lane;
 use aetheel_model::id::UserId;
 
-/// The header line.
 const HEAD: &str = "day,lane,user,name,backend,turns,failed,took_ms,turns_with_tokens,input,\
                     output,cached,reasoning,turns_with_price,cost_usd\r\n";
 

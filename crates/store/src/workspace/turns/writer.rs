@@ -16,7 +16,6 @@ use super::line::TurnLine;
 use aetheel_runtime::figures;
 use aetheel_runtime::supervisor;
 
-/// Maximum number of lines that wait for the disk.
 const MAX_WAITING_LINES: usize = 2_000;
 
 enum TurnWriterCommand {
@@ -27,7 +26,6 @@ enum TurnWriterCommand {
     Flush(oneshot::Sender<()>),
 }
 
-/// Sends commands to the thread.
 #[derive(Debug)]
 pub(super) struct TurnWriter {
     orders: Sender<TurnWriterCommand>,
