@@ -13,7 +13,6 @@ use aetheel_model::plain::short_line;
 /// Discord's maximum number of characters of a label.
 const MAX_LABEL_CHARS: usize = 80;
 
-/// The choice of a button or menu.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Button<'a> {
     /// A choice in the question with this id.
@@ -24,19 +23,16 @@ pub(crate) enum Button<'a> {
     Stop(u64),
     /// A value of a setting. The menu of a setting has no value in its id.
     Setting(Setting, Option<&'a str>),
-    /// Shows a page of the later turns.
     LaterTurns(usize),
     /// Removes the later turn with this id from the list, which stays on its page.
     RemoveLaterTurn(usize, &'a str),
 }
 
-/// A choice in a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AskChoice {
     Allow,
     Always,
     Deny,
-    /// Deny, with a reason for the agent.
     DenyWithReason,
     Stop,
     /// Allow, with a changed input.
@@ -116,7 +112,6 @@ impl<'a> Button<'a> {
         }
     }
 
-    /// Returns the component of a button with this choice.
     pub(crate) fn show(&self, label: &str, style: ButtonStyle) -> Value {
         let label = short_line(label, MAX_LABEL_CHARS);
         json!({"type": 2, "style": style as u8, "label": label, "custom_id": self.to_string()})
@@ -146,7 +141,6 @@ impl AskChoice {
     }
 }
 
-/// The colours that Discord has for buttons.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ButtonStyle {
     Blue = 1,

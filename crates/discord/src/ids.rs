@@ -17,7 +17,6 @@ pub(super) enum DiscordOrigin<'a> {
     Elsewhere,
 }
 
-/// Returns the origin of an event.
 pub(super) fn origin(event: &EventOrigin) -> DiscordOrigin<'_> {
     let place = |channel: &ChannelId, id: &MessageId| channel.as_discord().zip(id.as_discord());
     match event {
@@ -53,7 +52,6 @@ pub(super) fn answer_channel(event: &Event, default: Option<ChannelId>) -> Optio
     }
 }
 
-/// Returns the lane of a channel or thread.
 pub(super) fn lane(channel: u64) -> Lane {
     Lane::Channel(ChannelId::discord(channel))
 }

@@ -37,7 +37,6 @@ pub(super) struct NotesCache {
 /// The beginning of the id of a notice about a wait, in the file.
 const WAIT: &str = "wait.";
 
-/// The message of an open notice about a wait.
 #[derive(Clone, Debug)]
 pub(super) struct OpenWait {
     /// The id in the file.
@@ -47,7 +46,6 @@ pub(super) struct OpenWait {
 }
 
 impl OpenWait {
-    /// Returns the topic and the reason.
     fn topic_and_reason(&self) -> (&str, &str) {
         let rest = self.id.strip_prefix(WAIT).unwrap_or_default();
         rest.split_once('.').unwrap_or((rest, ""))
@@ -80,7 +78,6 @@ impl NotesCache {
         }
     }
 
-    /// Returns the last handled message of a channel.
     pub(super) fn last_handled(&self, channel: u64) -> Option<u64> {
         self.last_handled.lock().get(&channel).copied()
     }
@@ -112,7 +109,6 @@ impl NotesCache {
         self.logins.lock().clone()
     }
 
-    /// Records that the bot is about to log in.
     pub(super) fn record_login(&self, now_ms: i64) {
         self.logins.lock().push(now_ms);
         self.file.note_login(now_ms);
@@ -187,7 +183,6 @@ impl NotesCache {
         Ok(channels.into_iter().map(|(channel, _)| channel).collect())
     }
 
-    /// Records the message of an open question.
     pub(super) fn question_opened(&self, question: &str, channel: u64, message: u64) {
         self.file.open_question(question, ChannelId::discord(channel), MessageId::discord(message));
         self.save_soon();
@@ -206,7 +201,6 @@ impl NotesCache {
         self.waits.lock().insert(wait.topic.clone(), OpenWait { id, channel, message });
     }
 
-    /// Returns the open notice about a wait.
     pub(super) fn wait(&self, topic: &str) -> Option<OpenWait> {
         self.waits.lock().get(topic).cloned()
     }
@@ -240,7 +234,6 @@ impl NotesCache {
         }
     }
 
-    /// Saves all unsaved notes.
     pub(super) async fn save(&self) {
         save(&self.file).await;
     }
@@ -251,7 +244,6 @@ impl NotesCache {
     }
 }
 
-/// Returns the numbers of channels and messages.
 fn numbers(
     ids: impl IntoIterator<Item = (ChannelId, MessageId)>,
 ) -> impl Iterator<Item = (u64, u64)> {

@@ -54,7 +54,6 @@ impl Asker {
         }
     }
 
-    /// Returns the person of an interaction.
     pub(crate) fn of(interaction: &Interaction, identity: &Identity) -> Self {
         let user = interaction.user().id;
         Self {

@@ -115,7 +115,6 @@ impl LookupCache {
         guild.and_then(|guild| self.roles.lock().get(&guild).copied().flatten())
     }
 
-    /// Clears the cached members and roles.
     pub(crate) fn forget_members(&self) {
         self.members.lock().clear();
         self.roles.lock().clear();

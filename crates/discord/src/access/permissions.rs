@@ -98,7 +98,6 @@ pub(crate) fn can_read(permissions: u64) -> bool {
     permissions & VIEW_CHANNEL != 0 && permissions & READ_MESSAGE_HISTORY != 0
 }
 
-/// Returns whether these permissions include writing.
 pub(crate) fn can_write(permissions: u64, thread: bool) -> bool {
     let bit = if thread { SEND_MESSAGES_IN_THREADS } else { SEND_MESSAGES };
     permissions & bit != 0

@@ -66,7 +66,6 @@ impl fmt::Display for Emoji<'_> {
 }
 
 impl Endpoint<'_> {
-    /// Returns a request to this endpoint.
     pub(crate) fn request(self, body: Option<Value>) -> RestRequest {
         let (method, limit, id, path) = self.row();
         // Discord has no limit for the first response to an interaction.

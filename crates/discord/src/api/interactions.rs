@@ -10,7 +10,6 @@ use tokio::sync::watch;
 use crate::wire::age_of;
 use aetheel_model::event::CommandToken;
 
-/// The state of an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ack {
     Pending,
@@ -99,7 +98,6 @@ impl Interactions {
         self.tokens.lock().get(&interaction).cloned()
     }
 
-    /// Removes and returns a token, for the answer.
     pub(crate) fn take(&self, interaction: u64) -> Option<InteractionToken> {
         self.tokens.lock().remove(&interaction)
     }

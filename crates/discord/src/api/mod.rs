@@ -24,7 +24,6 @@ use self::responses::Responses;
 use crate::rest::{Rest, RestError, Timeouts, Upload};
 use crate::wire::Message;
 
-/// A message that was posted.
 #[derive(Debug)]
 pub(super) struct PostedMessage {
     pub(super) id: u64,
@@ -55,7 +54,6 @@ pub(super) struct Api {
     pub(super) rest: Rest,
     /// Channels in which the bot cannot reply to messages.
     no_reply_channels: Arc<Mutex<HashSet<u64>>>,
-    /// The responses to interactions.
     pub(super) responses: Responses,
 }
 
@@ -212,7 +210,6 @@ impl Api {
     }
 }
 
-/// A message to be posted.
 #[derive(Clone, Copy)]
 pub(super) struct NewMessage<'a> {
     pub(super) reply_to: Option<u64>,

@@ -6,7 +6,6 @@ use crate::rest::rate_share::Rank;
 use crate::rest::{RestError, Timeouts};
 
 impl Api {
-    /// Adds a reaction to a message.
     pub(crate) async fn react(
         &self,
         channel: u64,
@@ -18,7 +17,6 @@ impl Api {
         self.send(endpoint, None, timeouts).await.map(drop)
     }
 
-    /// Removes a reaction.
     pub(crate) async fn unreact(
         &self,
         channel: u64,

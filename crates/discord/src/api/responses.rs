@@ -25,7 +25,6 @@ impl Responses {
         Self { rest, foreign_acks: Arc::default() }
     }
 
-    /// Responds to an interaction.
     pub(crate) async fn callback(
         &self,
         interaction: u64,

@@ -34,7 +34,6 @@ impl Discord {
         }
     }
 
-    /// Notifies the author of a prompt that its channel is closed.
     pub(super) async fn notify_closed(&self, event: &GatewayEvent, until: i64) {
         let Some(Message { channel_id: channel, id, .. }) = self.prompt_in(event) else { return };
         let text = format!(

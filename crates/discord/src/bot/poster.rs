@@ -25,7 +25,6 @@ const MAX_BATCH: usize = 256;
 const UNREAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time after [`UNREAD_TIMEOUT`] in which Discord still announces the guilds of the same login.
 const LOGIN_SPAN: Duration = Duration::from_secs(60);
-/// Largest number of entries of each cache of channels.
 const MAX_CACHED_CHANNELS: usize = 100_000;
 /// How long a channel is known to have no node before the database is asked again.
 const UNOWNED_CACHE_TIME: Duration = Duration::from_secs(10);

@@ -23,7 +23,6 @@ pub(super) struct Unposted(Arc<Mutex<UnpostedState>>);
 
 #[derive(Default)]
 struct UnpostedState {
-    /// Number of events that were received.
     received: u64,
     /// Number of events that were sent to the database or skipped.
     posted: u64,

@@ -103,7 +103,6 @@ pub(crate) async fn keep_connected(
     }
 }
 
-/// Keeps one shard logged in.
 struct ShardKeeper {
     inner: Arc<ConnectionContext>,
     ear: Arc<dyn GatewaySink>,
@@ -124,7 +123,6 @@ enum KeeperEnd {
     Left,
     /// Discord recommends more shards, so all shards have to log in again.
     Recount,
-    /// Discord refuses the bot.
     Refused(StartError),
 }
 

@@ -20,7 +20,6 @@ use aetheel_model::id::ChannelId;
 pub(crate) struct RecentChannel {
     pub(crate) guild: u64,
     pub(crate) channel: u64,
-    /// The channel that a thread belongs to.
     pub(crate) parent: Option<u64>,
     /// The id after which the new messages begin.
     pub(crate) after: u64,
@@ -75,7 +74,6 @@ impl Parent {
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "name", content = "data")]
 pub(crate) enum EventContent {
-    /// A successful login.
     #[serde(rename = "READY")]
     Ready { user: String, guilds: usize },
     #[serde(rename = "RESUMED")]
@@ -122,14 +120,12 @@ impl GatewayEvent {
         Self { content, names: Vec::new(), parent: Parent::Unknown, addressed: true }
     }
 
-    /// Creates the event of a successful login.
     pub(crate) fn ready(data: &Value) -> Self {
         let user = data["user"]["username"].as_str().unwrap_or_default().to_owned();
         let guilds = data["guilds"].as_array().map_or(0, Vec::len);
         Self::for_all(EventContent::Ready { user, guilds })
     }
 
-    /// Creates the event that the bot's permissions may have changed.
     pub(crate) fn permissions_changed() -> Self {
         Self::for_all(EventContent::PermissionsChanged(()))
     }
@@ -188,7 +184,6 @@ impl GatewayEvent {
         }
     }
 
-    /// Returns the message of the event if it may be for the bot.
     pub(crate) fn addressed_message(&self) -> Option<&Message> {
         match &self.content {
             EventContent::Message(message) if self.addressed => Some(message),

@@ -45,7 +45,6 @@ const PERMISSION_EVENTS: [&str; 8] = [
     "GUILD_MEMBER_UPDATE",
 ];
 
-/// Handles the events of one login.
 pub(crate) struct Handler {
     /// The generation of this login, and the current one. An abandoned login may still deliver
     /// events.
@@ -215,7 +214,6 @@ fn parent(channel: u64, guild: Option<u64>, context: &Context) -> Parent {
     }
 }
 
-/// Returns the readable names of a message's mentions.
 fn names(content: &str, mentions: &[User], guild: Option<u64>, context: &Context) -> Vec<Name> {
     let mut names: Vec<Name> = mentions
         .iter()

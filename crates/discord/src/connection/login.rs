@@ -52,28 +52,22 @@ pub(crate) struct Login {
     pub(crate) ended: oneshot::Receiver<LoginEnd>,
 }
 
-/// The state that the thread of a login reports.
 struct LoginStatus {
     /// When the login was last connected. Initially, the time of its start.
     connected: Mutex<Instant>,
-    /// Whether the login has identified itself to Discord.
     identified: AtomicBool,
     /// Reaches serenity's runner, once there is one.
     runner: Mutex<Option<ShardMessenger>>,
 }
 
-/// The reason why a login ended by itself.
 pub(crate) enum LoginEnd {
-    /// Discord refuses the bot.
     Refused(StartError),
     /// An error that another login may resolve.
     Other(String),
 }
 
 pub(crate) struct LoginParams {
-    /// The number of the shard.
     pub(crate) shard: u32,
-    /// The number of shards.
     pub(crate) count: u32,
     /// The generation of this login, and the current one of the shard.
     pub(crate) generation: (u64, Arc<AtomicU64>),
@@ -134,7 +128,6 @@ impl Login {
         self.status.connected.lock().elapsed()
     }
 
-    /// Returns whether the login has identified itself to Discord.
     pub(crate) fn is_identified(&self) -> bool {
         self.status.identified.load(Ordering::SeqCst)
     }

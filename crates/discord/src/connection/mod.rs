@@ -26,6 +26,5 @@ pub(super) struct ConnectionContext {
     pub(super) identity: Arc<Identity>,
     /// Whether this node should be logged in.
     pub(super) logs_in: AtomicBool,
-    /// Which shards are connected.
     pub(super) shards: Shards,
 }

@@ -8,13 +8,10 @@ use tokio::sync::{oneshot, watch};
 /// The reason why a node may not be logged in any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PermitLoss {
-    /// The bot is stopped.
     Stopped,
-    /// Another node is the leader.
     NotLeader,
 }
 
-/// The permission of this node to be logged in.
 pub(crate) struct Permit {
     stop: oneshot::Receiver<()>,
     /// Whether this node is the leader. `None` if nodes do not share the bot.

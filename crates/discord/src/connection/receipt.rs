@@ -12,7 +12,6 @@ use parking_lot::Mutex;
 #[derive(Default)]
 pub struct Receipt(Option<Arc<ReceiptState>>);
 
-/// The state that the parts of a receipt share.
 struct ReceiptState {
     open: AtomicUsize,
     done: Mutex<Option<Box<dyn FnOnce() + Send>>>,

@@ -23,7 +23,6 @@ impl Shards {
         *self.0.lock() = vec![None; count as usize];
     }
 
-    /// Records that a shard is connected now.
     pub(crate) fn mark_connected(&self, shard: u32) {
         if let Some(seen) = self.0.lock().get_mut(shard as usize) {
             *seen = Some(Instant::now());

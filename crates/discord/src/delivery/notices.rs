@@ -150,7 +150,6 @@ async fn post_under(
     })
 }
 
-/// Marks a message as an unfinished answer.
 async fn mark_unfinished(inner: &BotContext, channel: u64, message: u64) {
     let timeouts = inner.options.time_limits.send;
     let left = async {

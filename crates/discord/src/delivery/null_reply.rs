@@ -14,7 +14,6 @@ use aetheel_model::plain::short_line;
 /// Writes an answer to the log, because it has no channel in Discord.
 pub(crate) struct NullReply(pub(crate) Lane);
 
-/// Maximum number of characters in the log.
 const MAX_LOGGED_CHARS: usize = 500;
 
 #[async_trait]

@@ -32,7 +32,6 @@ impl Obstacle {
     }
 }
 
-/// Waits for the end of an obstacle.
 pub(crate) struct ObstacleWatch {
     recoveries: watch::Receiver<u64>,
     permissions: watch::Receiver<u64>,

@@ -57,7 +57,6 @@ pub(crate) fn draft(text: &str, status: Option<String>, limit: usize) -> Vec<Str
     pieces
 }
 
-/// Returns the messages above the file with the whole answer.
 pub(crate) fn messages_above_file(
     text: &str,
     answer: &str,

@@ -99,7 +99,6 @@ impl PostedSteps {
     }
 }
 
-/// The questions of one turn and their messages.
 pub(crate) struct QuestionMessages {
     inner: Arc<BotContext>,
     channel: u64,

@@ -60,7 +60,6 @@ impl DeliveryQueues {
         DeliveryTurn { before, _over: over }
     }
 
-    /// Returns whether an answer is being delivered in a channel.
     pub(crate) fn is_busy(&self, channel: u64) -> bool {
         self.last_deliveries.lock().get_mut(&channel).is_some_and(is_waiting)
     }

@@ -50,7 +50,6 @@ pub(crate) async fn edit_command_message(
     }
 }
 
-/// The marker of a prompt that waits.
 pub(crate) enum QueueMarker {
     /// A number, as a reaction to a message.
     Number { channel: u64, message: u64, emoji: &'static str, shown: JoinHandle<bool> },

@@ -16,9 +16,7 @@ use aetheel_model::id::{ChannelId, MessageId, UserId};
 
 /// Maximum number of characters of a thread's name (Discord's documentation of threads, 2026-08).
 const MAX_NAME_CHARS: usize = 100;
-/// Maximum number of characters of a prompt that are shown in its thread.
 const MAX_PROMPT_CHARS: usize = 1_500;
-/// Maximum number of lines of a prompt that are shown in its thread.
 const MAX_PROMPT_LINES: usize = 20;
 
 const MENTION_ME: &str = "-# In this thread I read only messages that mention me or reply to me.";
@@ -26,7 +24,6 @@ const MENTION_ME: &str = "-# In this thread I read only messages that mention me
 /// The reason why no thread was opened, worded for the person who asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ThreadError {
-    /// The channel has no threads.
     #[error("A thread cannot be opened here. Use `/reset` to begin a new conversation here.")]
     NoThreadsHere,
     /// The bot lacks a permission.
@@ -123,7 +120,6 @@ async fn find_first_message(inner: &BotContext, thread: u64) -> Option<u64> {
         .map(|message| message.id)
 }
 
-/// Returns the first message of a thread: the author and the prompt.
 fn first_message(author: &str, prompt: &str, reads: bool) -> String {
     let prompt = prompt.trim();
     let mut shown: String = prompt.chars().take(MAX_PROMPT_CHARS).collect();

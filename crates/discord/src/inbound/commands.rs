@@ -30,7 +30,6 @@ const NOTHING_YET: &str = "There is no conversation yet: your next prompt begins
 pub(crate) enum CommandRefusal {
     #[error("Write your task after the command.")]
     Empty,
-    /// The gateway is stopping.
     #[error("I am shutting down. Please ask again in a minute.")]
     Closing,
     #[error(transparent)]
@@ -142,7 +141,6 @@ impl InboundProcessor {
     }
 }
 
-/// Returns the agent and the model that a command names.
 fn prompt_choice(slash: &Interaction) -> Option<PromptChoice> {
     let given = |name: &str| {
         let option = slash.data.options.iter().find(|option| option.name == name)?;
@@ -152,7 +150,6 @@ fn prompt_choice(slash: &Interaction) -> Option<PromptChoice> {
     (choice != PromptChoice::default()).then_some(choice)
 }
 
-/// Builds the event of a command with a text.
 fn asked(slash: &Interaction) -> NewEvent {
     let origin = EventOrigin::Interaction {
         channel: ChannelId::discord(slash.channel),
@@ -168,7 +165,6 @@ fn asked(slash: &Interaction) -> NewEvent {
     }
 }
 
-/// Returns the answer to `/stop`.
 pub(crate) fn stop_text(stopped: StopResult) -> String {
     let dropped = match stopped.waiting {
         0 => {

@@ -15,7 +15,6 @@ use crate::panel::dashboard::SignInService;
 #[derive(Default)]
 pub(crate) struct InboundContext {
     pub(crate) permission_cache: PermissionCache,
-    /// The cache of channels, members and roles.
     pub(crate) lookups: Arc<LookupCache>,
     pub(crate) channel_queues: Arc<ChannelQueues>,
     /// Sends events to an `InboundProcessor`. Set by [`crate::Discord::listen`].

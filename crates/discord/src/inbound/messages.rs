@@ -23,7 +23,6 @@ const STRANGER: &str = "Here I answer only people whom my operator has allowed. 
 const LATER: &str = "I am restarting. I will answer your message as soon as I am back.";
 const NO_ROOM: &str = "I cannot save anything at the moment, so your message waits. I will answer it as soon as I can. (storage)";
 
-/// How a message for the bot was handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MessageOutcome {
     /// Accepted and saved, as a prompt or as the answer to a question.
@@ -82,7 +81,6 @@ impl InboundProcessor {
         }
     }
 
-    /// Returns the author of a message for the access check.
     pub(super) fn asker(&self, message: &Message, parent: Option<u64>) -> Asker {
         Asker::author_of(message, parent, &self.inner.identity)
     }
@@ -157,7 +155,6 @@ impl InboundProcessor {
         }
     }
 
-    /// Builds the event of a message.
     pub(super) fn prompt(
         &self,
         message: &Message,

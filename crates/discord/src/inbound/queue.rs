@@ -44,7 +44,6 @@ pub(crate) enum InboundEvent {
 /// A command that two tasks may process. The task that takes it first processes it.
 type ClaimableCommand = Arc<Mutex<Option<(Box<Interaction>, Verb, OutcomeSender)>>>;
 
-/// An entry of a channel's queue.
 enum ChannelWork {
     Message {
         message: Box<Message>,

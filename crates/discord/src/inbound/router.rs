@@ -55,7 +55,6 @@ impl GatewaySink for RouterDeps {
     }
 }
 
-/// Passes events on.
 pub(crate) struct EventRouter {
     parts: RouterDeps,
     /// Sends requests from the runtime in which events are routed.

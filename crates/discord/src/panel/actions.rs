@@ -17,7 +17,6 @@ use aetheel_model::permission::READS_ONLY_IN_CHAT;
 pub(super) struct Surroundings {
     /// Whether the person may also write direct messages.
     pub(super) alone: bool,
-    /// Whether the dashboard is enabled.
     pub(super) dashboard: bool,
     /// The time in which Discord answered a request a moment ago.
     pub(super) latency: Option<Duration>,
@@ -88,7 +87,6 @@ impl PanelAction {
     }
 }
 
-/// Returns the line about the connection to Discord.
 fn connection_row(latency: Option<Duration>) -> StatusRow {
     let text = match latency {
         Some(latency) => format!("Discord answers in {} ms", latency.as_millis()),

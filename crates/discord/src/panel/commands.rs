@@ -12,7 +12,6 @@ use crate::rest::RestError;
 use crate::setup::options::DiscordOptions;
 use aetheel_dispatch::{ArgumentKind, Command, CommandAccess, CommandAction, CommandArgument};
 
-/// The action of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Ask,
@@ -20,13 +19,11 @@ pub(crate) enum Verb {
     Reset,
     Stop,
     Steer,
-    /// Gives a link to the dashboard.
     Dashboard,
     /// Shows or changes something through the module `panel`.
     Panel(PanelAction),
 }
 
-/// A command of the panel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PanelAction {
     /// A command that the console has, too.
@@ -36,7 +33,6 @@ pub(crate) enum PanelAction {
     Help,
 }
 
-/// A command that is registered with Discord.
 pub(crate) type SlashCommand = Command<Verb>;
 
 // The types of the values in Discord's interface.

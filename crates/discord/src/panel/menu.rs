@@ -14,10 +14,8 @@ use aetheel_model::plain::short_line;
 pub(super) const UNSET: &str = "unset";
 /// Maximum number of options of a menu, including the one that resets the setting.
 const MAX_MENU_ITEMS: usize = 25;
-/// Maximum number of characters of a label and of a value.
 const MAX_LABEL_CHARS: usize = 100;
 
-/// Returns the answer to `/settings`.
 pub(super) fn settings(view: &LaneStatus) -> Response {
     let mut lines = vec![format!(
         "Settings of this channel with **{}**; changes apply from the next message on.",
@@ -119,7 +117,6 @@ mod tests {
         }
     }
 
-    /// Returns the values of a menu, and those that are set.
     fn options(row: &Value) -> (Vec<&str>, Vec<&str>) {
         let options = || row["components"][0]["options"].as_array().into_iter().flatten();
         let value = |option: &'_ Value| option["value"].as_str().map(str::to_owned);

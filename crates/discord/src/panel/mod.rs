@@ -39,7 +39,6 @@ use commands::PanelAction;
 /// The time after which an answer is deferred: acknowledged, and sent later. Discord waits three
 /// seconds for the acknowledgement.
 const ANSWER_GRACE: Duration = Duration::from_millis(1_200);
-/// Time limits of the acknowledgement.
 const ACK_TIMEOUTS: Timeouts =
     Timeouts::new(Duration::from_millis(1_200), Duration::from_millis(1_700));
 /// Time limit of the request whose time `/status` shows.
@@ -47,7 +46,6 @@ const LATENCY_TIMEOUT: Duration = Duration::from_millis(500);
 /// Time limit of suggestions, which cannot be deferred.
 const SUGGESTION_TIMEOUT: Duration = Duration::from_millis(1_500);
 
-/// The answer to a command or menu.
 #[derive(Clone, Debug, PartialEq)]
 struct Response {
     text: String,
@@ -100,7 +98,6 @@ enum ChoiceError {
     Lost,
 }
 
-/// Answers commands, menus and suggestions.
 pub(super) struct Panels {
     /// Sends requests from the runtime in which events are routed.
     pub(super) api: Api,

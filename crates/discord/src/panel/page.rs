@@ -20,12 +20,10 @@ pub(super) fn from_rows(rows: &[StatusRow]) -> String {
     cut_to_page(&rows.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
-/// Cuts a text to the size of a message.
 pub(super) fn cut_to_page(text: &str) -> String {
     aetheel_model::plain::cut(text, MAX_PAGE_CHARS).into_owned()
 }
 
-/// Returns the text as one line.
 pub(super) fn one_line(text: &str) -> String {
     aetheel_model::plain::short_line(text, 300)
 }

@@ -51,7 +51,6 @@ impl ChannelScope {
         self.dispatcher.observer.lane_status(&self.caller.author.lane).await
     }
 
-    /// Returns the turns that agents asked for in this channel.
     pub(super) fn later_turns(&self) -> Vec<AgentSchedule> {
         self.dispatcher.later_turns.in_lane(&self.caller.author.lane)
     }
@@ -67,7 +66,6 @@ impl ChannelScope {
         removed
     }
 
-    /// Chooses a setting.
     pub(super) async fn choose(
         &self,
         setting: Setting,

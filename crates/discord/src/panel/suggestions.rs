@@ -19,7 +19,6 @@ const MAX_SUGGESTION_CHARS: usize = 100;
 /// seconds.
 const LISTING_TIMEOUT: Duration = Duration::from_millis(1_100);
 
-/// The option that a person types.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TypedOption {
     pub(super) command: String,

@@ -20,7 +20,6 @@ const MAX_PIECE_CHARS: usize = 1_650;
 const MAX_QUOTED_CHARS: usize = 1_200;
 /// Maximum number of characters shown of the text of a question.
 const MAX_ASKED_CHARS: usize = 1_500;
-/// Maximum number of characters of the title.
 const MAX_TITLE_CHARS: usize = 400;
 /// Maximum number of options that are shown as buttons. More are shown as a menu.
 const MAX_OPTION_BUTTONS: usize = 4;

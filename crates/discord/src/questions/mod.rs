@@ -32,7 +32,6 @@ use aetheel_dispatch::{AnswerRefusal, OpenQuestion, Settlement, Subject};
 /// How many settled questions are remembered.
 const REMEMBERED: usize = 256;
 
-/// The questions of this process.
 pub(super) struct QuestionBoard {
     open: Mutex<HashMap<String, QuestionProgress>>,
     /// The final messages of settled questions, by question.
@@ -45,14 +44,12 @@ pub(super) struct QuestionBoard {
     notes: Arc<NotesCache>,
 }
 
-/// The message with the buttons of a question.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MessageLocation {
     pub(super) channel: u64,
     pub(super) message: u64,
 }
 
-/// An open question.
 struct QuestionProgress {
     question: OpenQuestion,
     /// Answers to the first questions of a list.
@@ -80,7 +77,6 @@ impl QuestionBoard {
         self.resuming.lock().remove(&question.id)
     }
 
-    /// Records the message of an open question.
     pub(super) fn set_location(&self, id: &str, at: MessageLocation) {
         if self.is_open(id) {
             self.locations.lock().insert(id.to_owned(), at);
@@ -108,7 +104,6 @@ impl QuestionBoard {
         Some(content)
     }
 
-    /// Returns whether this process knows a question.
     fn knows(&self, id: &str) -> bool {
         self.is_open(id)
             || self.is_resuming(id)
@@ -151,7 +146,6 @@ impl QuestionBoard {
         }
     }
 
-    /// Returns whether a question is a list of questions.
     fn is_list(&self, id: &str) -> bool {
         self.open
             .lock()

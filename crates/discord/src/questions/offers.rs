@@ -61,7 +61,6 @@ pub(crate) fn rows(offers: &[Offer]) -> Value {
     if buttons.is_empty() { Value::Null } else { json!([row(buttons)]) }
 }
 
-/// Returns the text of a message whose offer was accepted.
 pub(crate) fn accepted_text(content: &str, by: &Person, what: OfferEffect) -> String {
     let name = match by {
         Person::User { name, .. } => short_line(name, 64),

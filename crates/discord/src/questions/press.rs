@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-/// The response to a press.
 #[derive(Debug)]
 pub(super) enum PressResponse {
     /// Changes nothing, because the message will be edited soon.
@@ -11,7 +10,6 @@ pub(super) enum PressResponse {
     Show(String, Value),
     /// Changes the text of the message, removes its buttons, and shows a private text.
     Close(String, String),
-    /// Opens a modal window.
     Window(Value),
     /// Shows a text that only the person who pressed can see.
     Private(String),

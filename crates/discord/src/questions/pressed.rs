@@ -35,7 +35,6 @@ pub(crate) enum OtherNodes {
     Forwarded,
 }
 
-/// Answers presses of buttons.
 #[derive(Clone)]
 pub(crate) struct PressHandler {
     pub(crate) api: Api,

@@ -4,7 +4,6 @@ use aetheel_dispatch::Excerpt;
 
 /// Maximum number of characters shown of a command or plan.
 pub(super) const MAX_SUBJECT_CHARS: usize = 8_000;
-/// Maximum number of characters shown of a diff.
 pub(super) const MAX_DIFF_CHARS: usize = 1_400;
 
 /// Returns a code block that its content cannot end.

@@ -8,7 +8,6 @@ use aetheel_model::event::AttachedFile;
 
 /// Discord's file servers (Discord's documentation of message attachments, 2026-08).
 const SERVERS: [&str; 2] = ["cdn.discordapp.com", "media.discordapp.net"];
-/// Time limit for fetching one file.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The reason why a file was not fetched, worded for the person who attached it.

@@ -41,7 +41,6 @@ const LONG_WAIT: Duration = Duration::from_secs(5);
 /// The time limits and the rank of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timeouts {
-    /// Maximum time of one attempt.
     pub(super) attempt: Duration,
     /// Maximum time of all attempts and the pauses between them.
     pub(super) total: Duration,
@@ -74,7 +73,6 @@ pub(super) struct RestRequest {
     pub(super) by_interaction: bool,
 }
 
-/// A file to upload.
 #[derive(Debug)]
 pub(super) struct Upload {
     pub(super) name: String,
@@ -96,7 +94,6 @@ struct RestState {
     away: AtomicBool,
     /// Changes when Discord becomes reachable again.
     recoveries: watch::Sender<u64>,
-    /// The value of [`Rest::clock_ahead`].
     clock_ahead: Mutex<Option<i64>>,
 }
 
@@ -198,7 +195,6 @@ impl Rest {
         self.send_with(call, &[], timeouts).await
     }
 
-    /// Sends a request with files, like [`Rest::send`].
     pub(super) async fn send_files(
         &self,
         call: &RestRequest,

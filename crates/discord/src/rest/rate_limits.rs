@@ -17,7 +17,6 @@ const INVALID_SPAN: Duration = Duration::from_secs(600);
 /// The number of windows above which windows that have ended are dropped.
 const WINDOWS_KEPT: usize = 512;
 
-/// The rate limit headers of one answer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RateHeaders {
     /// Discord's name of the window, which several routes may share.
@@ -32,7 +31,6 @@ struct RateWindow {
     ends: Instant,
 }
 
-/// All limits that are known.
 #[derive(Debug, Default)]
 pub(crate) struct RateLimits {
     names: HashMap<&'static str, String>,
@@ -67,7 +65,6 @@ impl RateLimits {
         Ok(())
     }
 
-    /// Learns the limit from the headers of an answer.
     pub(crate) fn learn(&mut self, bucket: Option<Bucket>, headers: &RateHeaders, now: Instant) {
         let Some(bucket) = bucket else { return };
         if let Some(name) = &headers.name

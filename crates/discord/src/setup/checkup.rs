@@ -69,7 +69,6 @@ impl BotProfile {
     }
 }
 
-/// Returns the link that invites the bot of an application.
 pub(crate) fn invite_url(application: u64) -> String {
     format!(
         "https://discord.com/oauth2/authorize?client_id={application}&scope=bot+applications.commands&permissions={USED}"

@@ -66,7 +66,6 @@ pub struct TimeLimits {
     pub(crate) retry: (Duration, Duration),
     /// How long an agent reports nothing before the draft of its answer shows that.
     pub(crate) silence: Duration,
-    /// The clock for the limits.
     clock: OffsetClock,
 }
 

@@ -32,7 +32,6 @@ fn code_length(line: &str) -> Option<usize> {
     code.find('`').filter(|end| *end > 0).map(|end| end + 2)
 }
 
-/// Escapes everything except times.
 pub(crate) fn escape_around_times(text: &str) -> String {
     let (mut shown, mut rest) = (String::with_capacity(text.len() + 8), text);
     while let Some(at) = rest.find('<') {
@@ -62,7 +61,6 @@ pub(crate) fn address_length(text: &str) -> Option<usize> {
     })
 }
 
-/// Escapes formatting, links and mentions.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() + 8);
     for c in text.chars() {

@@ -20,7 +20,6 @@ pub(crate) fn prompt(content: &str, me: u64, role: Option<u64>, names: &[Name]) 
     readable(&text, names).trim().to_owned()
 }
 
-/// Returns the text with readable mentions.
 pub(crate) fn readable(content: &str, names: &[Name]) -> String {
     names.iter().fold(content.to_owned(), |text, (token, name)| text.replace(token, name))
 }

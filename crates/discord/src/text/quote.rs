@@ -10,7 +10,6 @@ use aetheel_model::redact::Redactor;
 
 /// The beginning of the line, by which it is recognised.
 const MARK: &str = "> 💬 ";
-/// Maximum number of characters shown of a prompt.
 const MAX_QUOTE_CHARS: usize = 200;
 
 /// Returns the line above the answer to an event, or `None` if people see the prompt anyway or no

@@ -51,7 +51,6 @@ struct RolePermissions {
     permissions: u64,
 }
 
-/// A guild with its roles.
 #[derive(Deserialize)]
 pub(crate) struct GuildDetails {
     #[serde(with = "id")]
@@ -59,7 +58,6 @@ pub(crate) struct GuildDetails {
     roles: Vec<RolePermissions>,
 }
 
-/// A user as a member of a guild.
 #[derive(Deserialize)]
 pub(crate) struct MemberDetails {
     roles: Vec<String>,
@@ -78,7 +76,6 @@ impl ChannelDetails {
 }
 
 impl GuildDetails {
-    /// Returns all roles with their permissions.
     pub(crate) fn role_permissions(&self) -> Vec<(u64, u64)> {
         self.roles.iter().map(|role| (role.id, role.permissions)).collect()
     }

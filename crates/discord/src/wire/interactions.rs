@@ -63,21 +63,18 @@ struct PressedMessage {
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct InteractionData {
-    /// The name of the command.
     pub(crate) name: String,
     #[serde(deserialize_with = "or_default")]
     pub(crate) options: Vec<InteractionOption>,
     #[serde(deserialize_with = "or_default")]
     resolved: Resolved,
     pub(crate) custom_id: String,
-    /// The values chosen in a menu.
     #[serde(deserialize_with = "or_default")]
     pub(crate) values: Vec<String>,
     #[serde(deserialize_with = "or_default")]
     components: Vec<Value>,
 }
 
-/// An option of a command.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct InteractionOption {
     pub(crate) name: String,
@@ -140,22 +137,18 @@ impl Interaction {
         self.data.options.iter().filter_map(text).collect()
     }
 
-    /// Returns the files of the options that take one.
     pub(crate) fn files(&self) -> impl Iterator<Item = &MessageFile> {
         self.data.resolved.attachments.values()
     }
 
-    /// Returns the id of the message with the button.
     pub(crate) fn message(&self) -> Option<u64> {
         self.message.as_ref().and_then(|message| message.id)
     }
 
-    /// Returns the text of the message with the button.
     pub(crate) fn content(&self) -> Option<&str> {
         self.message.as_ref().and_then(|message| message.content.as_deref())
     }
 
-    /// Returns the text written in a modal window.
     pub(crate) fn text(&self) -> Option<&str> {
         self.data
             .components

@@ -22,7 +22,6 @@ pub(crate) struct Message {
     pub(crate) content: String,
     #[serde(default)]
     pub(crate) mentions: Vec<User>,
-    /// Roles that its text mentions.
     #[serde(default, with = "id::list")]
     pub(crate) mention_roles: Vec<u64>,
     #[serde(default, with = "id::maybe")]
@@ -116,7 +115,6 @@ pub(crate) struct MessageDeletion {
     pub(crate) guild_id: Option<u64>,
 }
 
-/// The message that another one replies to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ReferencedMessage {
     pub(crate) author: User,

@@ -61,13 +61,11 @@ pub(super) struct User {
 }
 
 impl User {
-    /// Returns the name that people see.
     pub(super) fn display_name(&self) -> &str {
         self.global_name.as_deref().unwrap_or(&self.username)
     }
 }
 
-/// A user as a member of a guild.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Member {
     #[serde(default, with = "id::list")]
@@ -122,7 +120,6 @@ impl Channel {
     }
 }
 
-/// The application behind the bot.
 #[derive(Debug, Deserialize)]
 pub(super) struct Application {
     #[serde(with = "id")]
@@ -143,7 +140,6 @@ impl Application {
     }
 }
 
-/// The team that owns an application.
 #[derive(Debug, Deserialize)]
 pub(super) struct Team {
     #[serde(default)]

@@ -45,7 +45,6 @@ pub(crate) struct Live {
     /// The last message whose creation Discord did not confirm.
     unconfirmed: Option<UnconfirmedPost>,
     pub(crate) nonces: AnswerNonces,
-    /// The ids that were saved last.
     saved_ids: Vec<u64>,
     /// How many messages of previous processes precede these and cannot be edited.
     unreachable: usize,
@@ -206,7 +205,6 @@ impl Live {
         Ok(posted)
     }
 
-    /// Returns the buttons of the message at `index`, out of `count`.
     fn buttons_of(&self, index: usize, count: usize, last: bool) -> SlotButtons {
         let goes_on = index + 1 < count;
         match self.stop_event {

@@ -1,7 +1,6 @@
 //! The nonces of an answer's messages. They are the same after a restart, so that Discord posts
 //! each message once.
 
-/// The nonces of an answer's messages.
 pub(crate) struct AnswerNonces {
     /// The beginning of all nonces of the answer.
     stem: String,
@@ -23,12 +22,10 @@ impl AnswerNonces {
         }
     }
 
-    /// Returns the nonce of a file of the answer.
     pub(crate) fn file(&self, number: usize) -> String {
         format!("{}.f{number}", self.stem)
     }
 
-    /// Returns the nonce of the answer's ping.
     pub(crate) fn ping(&self) -> String {
         format!("{}.p", self.stem)
     }

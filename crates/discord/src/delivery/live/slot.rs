@@ -14,7 +14,6 @@ pub(super) enum SlotButtons {
     Nothing,
     /// A disabled button that says that the rest follows.
     More,
-    /// The button that stops the turn.
     Stop,
 }
 

@@ -6,11 +6,9 @@ use crate::ids::{self, DiscordOrigin};
 use crate::text::quote;
 use aetheel_model::event::Event;
 
-/// The destination of an answer.
 #[derive(Clone)]
 pub(crate) struct ReplyTarget {
     pub(crate) channel: u64,
-    /// The message that the answer replies to.
     pub(crate) reply_to: Option<u64>,
     /// The token of the command that is answered.
     pub(crate) token: Option<InteractionToken>,

@@ -17,7 +17,6 @@ use aetheel_model::fold::Transcript;
 /// Pause between two edits that only add output of a running tool.
 const OUTPUT_INTERVAL: Duration = Duration::from_secs(3);
 
-/// The progress of a turn.
 pub(super) struct Progress {
     pub(super) transcript: Mutex<Transcript>,
     pub(super) activity: Mutex<Activity>,

@@ -24,10 +24,8 @@ const MAX_FILES: usize = 10;
 /// First number of the files that the agent made. Smaller numbers are for the parts of a long
 /// answer.
 const MADE: usize = 100;
-/// Time limits of uploading one file.
 const UPLOAD_TIMEOUTS: Timeouts = Timeouts::new(Duration::from_secs(120), Duration::from_secs(240));
 
-/// The files of one message.
 #[derive(Default)]
 struct FileGroup {
     /// The number of the first file in its answer.
