@@ -55,7 +55,6 @@ impl RunsFolder {
         }
     }
 
-    /// Returns whether a process is in the cgroup of a run.
     pub(super) fn contains(&self, pid: i32) -> bool {
         folder_of(&format!("/proc/{pid}/cgroup"))
             .is_ok_and(|folder| folder.starts_with(&self.folder))
@@ -69,7 +68,6 @@ impl Drop for RunsFolder {
     }
 }
 
-/// The cgroup of one run.
 #[derive(Debug)]
 pub(super) struct Cgroup {
     folder: PathBuf,
@@ -157,12 +155,10 @@ fn remove(folder: &Path) -> bool {
     }
 }
 
-/// Returns the folder of this process's own cgroup.
 fn own_folder() -> io::Result<PathBuf> {
     folder_of("/proc/self/cgroup")
 }
 
-/// Returns the folder of the cgroup that such a file names.
 fn folder_of(groups: &str) -> io::Result<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     let groups = fs::read_to_string(groups)?;

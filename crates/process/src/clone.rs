@@ -36,7 +36,6 @@ pub(super) struct ClonePlan<'a> {
     /// The arguments, including the program's name.
     pub(super) arguments: &'a [CString],
     pub(super) environment: &'a [CString],
-    /// The working directory.
     pub(super) cwd: BorrowedFd<'a>,
     /// Become descriptors 0, 1 and 2.
     pub(super) stdio: [BorrowedFd<'a>; 3],
@@ -52,18 +51,14 @@ pub(super) struct ClonePlan<'a> {
     pub(super) cgroup: Option<BorrowedFd<'a>>,
 }
 
-/// The step at which a start failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CloneStage {
     /// No process was created. With a cgroup, the start may succeed without it.
     Clone = 0,
-    /// The working directory.
     Directory,
-    /// Descriptors.
     Stdio,
     /// Confinement.
     Rules,
-    /// The program itself.
     Program,
 }
 

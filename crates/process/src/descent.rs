@@ -49,12 +49,10 @@ pub(super) fn claim_children() {
     SOLE_SPAWNER.store(true, Ordering::Relaxed);
 }
 
-/// Returns the tag of a run with this number.
 pub(super) fn tag(number: u64) -> u64 {
     u64::from(std::process::id()) << 32 | number & u64::from(u32::MAX)
 }
 
-/// Returns the tag of a process.
 fn tag_of(pid: i32) -> Option<u64> {
     let limits = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
     limits
@@ -111,7 +109,6 @@ impl StartingLeader {
         Self(tag)
     }
 
-    /// Adds the started leader.
     pub(super) fn started(self, leader: i32, mark: &str) {
         leaders().started.insert(leader, (mark.to_owned(), self.0));
     }
@@ -147,7 +144,6 @@ pub(super) fn is_descendant(pid: i32) -> bool {
     (0..MAX_WALKS).find_map(|_| walk()).unwrap_or(true)
 }
 
-/// Identifies the processes of a run.
 #[derive(Debug)]
 pub(super) struct RunProcesses {
     pub(super) leader: i32,

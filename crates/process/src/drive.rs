@@ -28,7 +28,6 @@ const DRAIN_GRACE: Duration = Duration::from_millis(300);
 /// How long a pipe is read without new output once no process of the run exists. Only an unrelated
 /// process can then hold it open.
 const LAST_READ_GRACE: Duration = Duration::from_millis(100);
-/// Bytes per read.
 const READ_BUFFER_BYTES: usize = 64 << 10;
 
 /// Our ends of the pipes and the leader's pidfd, registered with the runtime.

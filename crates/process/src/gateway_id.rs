@@ -10,10 +10,8 @@ use std::{fmt, fs, io};
 
 use super::process_table::ProcessEntry;
 
-/// Name of the environment variable.
 pub(super) const MARK: &str = "AETHEEL_RUN";
 
-/// The identity of a gateway process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct GatewayId {
     pub(super) namespace: String,
@@ -39,7 +37,6 @@ impl GatewayId {
         Ok(Self { namespace, pid, start: entry.start })
     }
 
-    /// Returns the mark of one of this gateway's runs.
     pub(super) fn mark(&self, number: u64, run: &str) -> String {
         format!("{self}-{number}-{run}")
     }

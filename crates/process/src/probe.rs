@@ -13,7 +13,6 @@ use aetheel_model::agent::descriptor::Framing;
 use aetheel_model::agent::{Exit, Pipe};
 use aetheel_turn::{Launch, LaunchError, Launcher, ProcessEvent, Reach};
 
-/// Longest answer, in bytes.
 const MAX_ANSWER_BYTES: u64 = 4 << 10;
 
 /// The reason why a program did not answer.

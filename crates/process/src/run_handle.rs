@@ -200,7 +200,6 @@ impl RunningGroup {
     }
 }
 
-/// Passes a killed run to the reaper.
 fn send_to_reaper(run: RunningGroup) {
     let refused = match reaper() {
         Some(sender) => sender.send(run).err().map(|refused| refused.0),

@@ -9,7 +9,6 @@ use super::gateway_id::GatewayId;
 /// Prefix of the names of all temporary folders.
 const BEGIN: &str = "aetheel-";
 
-/// Returns the prefix of the names of a gateway's temporary folders.
 pub(super) fn prefix(gateway: &GatewayId) -> String {
     format!("{BEGIN}{gateway}-")
 }

@@ -32,7 +32,6 @@ pub(super) struct Pipes {
 /// The reason why a run did not start. The caller may try again without a cgroup after
 /// [`SpawnFailure::Clone`].
 pub(super) enum SpawnFailure {
-    /// The process was not created.
     Clone(io::Error),
     /// Any other error.
     Final(LaunchError),

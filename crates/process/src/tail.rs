@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 
 use aetheel_model::plain::clean_text;
 
-/// Bytes that are kept.
 const MAX_TAIL_BYTES: usize = 64 << 10;
 
 /// The last 64 KiB of a stream.

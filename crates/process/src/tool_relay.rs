@@ -41,13 +41,10 @@ pub const REQUEST_NUMBER: &str = "aetheel-request";
 const SOCKET: &str = "tools.sock";
 /// The file with the relay's port, in the state folder. The next relay uses the same port.
 const PORT_FILE: &str = "tool-server.md";
-/// The beginning of the line with the port.
 const PORT: &str = "- port: ";
 /// The largest number of simultaneous connections. A question occupies one until it is answered.
 const CONNECTIONS: usize = 512;
-/// The largest body of a request, in bytes.
 const MAX_BODY_BYTES: usize = 1 << 20;
-/// The largest body of a response, in bytes.
 const MAX_RESPONSE_BYTES: usize = 16 << 20;
 /// How long a connection may be idle. A client that reuses a connection while it is closed loses its
 /// request, so this is longer than clients keep connections.
@@ -144,11 +141,9 @@ fn short_path(folder: &File) -> PathBuf {
 
 struct Relay {
     state: PathBuf,
-    /// The number of the next request.
     next: AtomicU32,
 }
 
-/// Accepts connections of agents.
 async fn serve(listener: TcpListener, relay: Arc<Relay>) {
     let mut connections = JoinSet::new();
     loop {
@@ -259,7 +254,6 @@ impl Relay {
     }
 }
 
-/// A request of an agent.
 struct AgentMessage {
     path: String,
     headers: HeaderMap,
@@ -287,7 +281,6 @@ fn call_id(body: &[u8]) -> Option<Value> {
     (message["method"] == "tools/call").then(|| message["id"].take())
 }
 
-/// The response of a gateway.
 struct GatewayResponse {
     status: StatusCode,
     kind: Option<HeaderValue>,
@@ -304,7 +297,6 @@ impl GatewayResponse {
         response
     }
 
-    /// Returns the response as the event that answers the call with this id.
     fn into_event(self, id: &Value) -> Bytes {
         let body = match self.status {
             StatusCode::OK => self.body,

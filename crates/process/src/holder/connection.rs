@@ -35,10 +35,8 @@ const EVENT_CAPACITY: usize = 2048;
 /// The stderr of a process whose holder was lost.
 const GONE: &str = "the process that holds agents is gone";
 
-/// A connection to a holder.
 #[derive(Debug)]
 pub(super) struct HolderConnection {
-    /// The holder's hello.
     pub(super) hello: Hello,
     version: Version,
     outbox: Outbox,
@@ -57,11 +55,9 @@ pub(super) struct HolderConnection {
 struct ProcessRoutes {
     processes: HashMap<u64, ProcessRoute>,
     pending_survivors: VecDeque<oneshot::Sender<Vec<Survivor>>>,
-    /// Whether the holder has ended.
     holder_lost: bool,
 }
 
-/// Channels to the reader of one process.
 #[derive(Debug)]
 struct ProcessRoute {
     events: mpsc::Sender<ProcessEvent>,
@@ -72,9 +68,7 @@ struct ProcessRoute {
 /// The reason why a process was not started or adopted.
 #[derive(Debug)]
 pub(super) enum RequestError {
-    /// The holder reported an error.
     Failed(LaunchError),
-    /// The holder has ended.
     HolderLost,
 }
 
@@ -131,7 +125,6 @@ impl HolderConnection {
         Ok(connection)
     }
 
-    /// Returns whether the holder has ended.
     pub(super) fn is_gone(&self) -> bool {
         self.routes.lock().holder_lost
     }
@@ -298,7 +291,6 @@ impl HolderConnection {
     }
 }
 
-/// The reason why a connection was not established.
 #[derive(Debug)]
 pub(super) enum ConnectError {
     /// Another gateway is connected, which may be about to leave.

@@ -20,7 +20,6 @@ use aetheel_turn::{
 /// The reason why a gateway cannot continue with a process.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AdoptError {
-    /// The holder does not have the process.
     #[error("the holder has no such process")]
     NoProcess,
     /// Another connection has the process.
@@ -31,7 +30,6 @@ pub(super) enum AdoptError {
         "the gateway has {lines} of its lines; the holder has the lines after {least}, up to {most}"
     )]
     Lines {
-        /// The number of lines that the gateway has.
         lines: u64,
         /// The smallest number that is possible.
         least: u64,
@@ -40,7 +38,6 @@ pub(super) enum AdoptError {
     },
 }
 
-/// A process that the holder runs.
 #[derive(Debug)]
 pub(super) struct HeldProcess {
     pub(super) run: String,
@@ -247,12 +244,10 @@ impl HeldProcess {
         self.closed.cancel();
     }
 
-    /// Returns whether the process has no listener.
     pub(super) fn has_no_listener(&self) -> bool {
         self.state.lock().listener.is_none()
     }
 
-    /// Returns whether the process has ended.
     pub(super) fn has_ended(&self) -> bool {
         self.state.lock().ended
     }

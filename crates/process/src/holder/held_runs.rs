@@ -7,11 +7,9 @@ use std::sync::Arc;
 use super::held_process::HeldProcess;
 use aetheel_turn::{SurvivingProcess, Survivor};
 
-/// The runs and the connected gateway of a holder.
 #[derive(Debug, Default)]
 pub(super) struct HeldRuns {
     runs: BTreeMap<String, HeldRun>,
-    /// The number of the connected gateway.
     gateway: Option<u64>,
     /// Number of gateways that have connected so far.
     pub(super) gateway_count: u64,
@@ -48,17 +46,14 @@ impl HeldRuns {
         self.runs.retain(|_, run| !run.processes.is_empty());
     }
 
-    /// Returns whether a gateway is connected.
     pub(super) fn has_gateway(&self) -> bool {
         self.gateway.is_some()
     }
 
-    /// Returns whether there is no process.
     pub(super) fn is_empty(&self) -> bool {
         self.runs.values().all(|run| run.processes.is_empty())
     }
 
-    /// Returns the number of processes.
     pub(super) fn processes(&self) -> usize {
         self.runs.values().map(|run| run.processes.len()).sum()
     }
@@ -73,12 +68,10 @@ impl HeldRuns {
         true
     }
 
-    /// Returns a process.
     pub(super) fn find(&self, run: &str, proc: u32) -> Option<Arc<HeldProcess>> {
         self.runs.get(run)?.processes.get(&proc).cloned()
     }
 
-    /// Removes a process.
     pub(super) fn remove(&mut self, held: &Arc<HeldProcess>) {
         let Some(run) = self.runs.get_mut(&held.run) else { return };
         if run.processes.get(&held.proc).is_some_and(|there| Arc::ptr_eq(there, held)) {
@@ -89,7 +82,6 @@ impl HeldRuns {
         }
     }
 
-    /// Sets the keepsake of a run.
     pub(super) fn set_keepsake(&mut self, run: String, keepsake: Vec<u8>) {
         self.runs.entry(run).or_default().keepsake = keepsake;
     }
@@ -101,7 +93,6 @@ impl HeldRuns {
         }
     }
 
-    /// Removes a run and returns its processes.
     pub(super) fn remove_run(&mut self, run: &str) -> Vec<Arc<HeldProcess>> {
         self.runs.remove(run).into_iter().flat_map(|run| run.processes.into_values()).collect()
     }

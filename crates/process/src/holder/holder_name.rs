@@ -62,7 +62,6 @@ pub(super) fn invalidate(state: &Path) {
     }
 }
 
-/// Removes the name if it is this holder's.
 pub(super) fn remove_own(state: &Path, name: &str) {
     if read(state).is_some_and(|written| written == name) {
         remove(state);

@@ -28,7 +28,6 @@ use aetheel_turn::{AgentProcess, Launch, LaunchError, Launcher, Survivor};
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a started holder may take to accept connections.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often a connection is tried.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Time a service manager has to restart a lost holder before an idle gateway starts its own, and
 /// the delay before a failed attempt is repeated.

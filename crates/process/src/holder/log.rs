@@ -14,7 +14,6 @@ const OLDER_FILE: &str = "holder.log.1";
 /// Size in bytes above which the file is emptied.
 const LIMIT: u64 = 256 << 10;
 
-/// Returns the path of the log.
 pub(super) fn path(state: &Path) -> PathBuf {
     state.join(FILE)
 }

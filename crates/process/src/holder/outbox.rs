@@ -31,7 +31,6 @@ struct PendingFrames {
 }
 
 impl Outbox {
-    /// Creates an empty outbox for a connection of this version.
     pub(super) fn new(version: Version) -> Self {
         Self { version, ..Self::default() }
     }
@@ -56,7 +55,6 @@ impl Outbox {
         self.ready.notify_one();
     }
 
-    /// Adds the number of recorded lines of a stream.
     pub(super) fn push_recorded(&self, stream: u64, lines: u64) {
         let mut waiting = self.pending.lock();
         if waiting.closed {

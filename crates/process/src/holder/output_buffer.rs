@@ -15,7 +15,6 @@ use aetheel_turn::{OutputLine, ProcessEvent};
 /// Largest piece to which lines are appended, so that many short lines need few pieces.
 const MAX_SEGMENT_BYTES: usize = 64 << 10;
 
-/// The buffered output of a process.
 #[derive(Debug)]
 pub(super) struct OutputBuffer {
     limits: HoldLimits,
@@ -33,19 +32,15 @@ pub(super) struct OutputBuffer {
     in_memory: usize,
     /// Bytes of the pieces that were sent completely.
     bytes_sent: usize,
-    /// Whether the process exceeded its output limit.
     exceeded_limit: bool,
-    /// Whether that was sent.
     limit_sent: bool,
     end: Option<BufferedEnd>,
 }
 
-/// The end of the process.
 #[derive(Debug)]
 struct BufferedEnd {
     how: Exit,
     stderr_tail: String,
-    /// Whether it was sent.
     sent: bool,
 }
 
@@ -66,10 +61,8 @@ enum SegmentStorage {
     Spool(u64),
 }
 
-/// An event to send to the gateway.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum BufferedEvent {
-    /// A message with lines, encoded.
     Lines(Vec<u8>),
     OutputLimit,
     Exited(Exit, String),
@@ -104,7 +97,6 @@ impl OutputBuffer {
             || self.spool.has_room(self.limits.spool)
     }
 
-    /// Adds an event of the process.
     pub(super) fn push(&mut self, event: ProcessEvent, connected: bool) {
         match event {
             ProcessEvent::Lines(lines) => self.push_lines(&lines, connected),
@@ -250,7 +242,6 @@ impl OutputBuffer {
         Ok(())
     }
 
-    /// Drops all lines.
     pub(super) fn discard(&mut self) {
         self.segments.clear();
         self.spool.clear();
@@ -258,7 +249,6 @@ impl OutputBuffer {
         (self.sent, self.recorded) = (self.total, self.total);
     }
 
-    /// Returns the number of recorded lines.
     pub(super) fn recorded(&self) -> u64 {
         self.recorded
     }

@@ -72,7 +72,6 @@ pub async fn program_beside(gateway: &Path) -> Result<PathBuf, UnusableProgram> 
     }
 }
 
-/// A program that serves as the holder.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum HolderProgram {
     /// `aetheel-hold`

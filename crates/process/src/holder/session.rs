@@ -114,7 +114,6 @@ impl Holder {
     }
 }
 
-/// The connection of one gateway.
 struct GatewaySession {
     holder: Arc<Holder>,
     number: u64,

@@ -15,16 +15,13 @@ use super::program::HolderProgram;
 use crate::{Sandbox, cgroup, descent};
 use aetheel_runtime::supervisor;
 
-/// Variables that a holder gets.
 const VARIABLES: [&str; 9] =
     ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "LOG_LEVEL", "LOG_FORMAT", "NO_COLOR"];
 
-/// A started holder.
 #[derive(Debug)]
 pub(super) struct StartedHolder(Arc<AtomicBool>);
 
 impl StartedHolder {
-    /// Returns whether the holder has ended.
     pub(super) fn has_ended(&self) -> bool {
         self.0.load(Ordering::SeqCst)
     }

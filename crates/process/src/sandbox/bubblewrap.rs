@@ -48,7 +48,6 @@ pub(super) fn probe(path: &OsStr) -> Result<PathBuf, BubblewrapError> {
     Err(BubblewrapError::Failed { program, message })
 }
 
-/// Returns bubblewrap's arguments for starting a program.
 pub(super) fn arguments(
     granted: &Grants,
     program: &Path,

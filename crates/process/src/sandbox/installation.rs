@@ -10,7 +10,6 @@ use crate::find_program;
 
 /// Bytes that are read to find the first line.
 const FIRST_LINE: u64 = 512;
-/// Longest chain of interpreters.
 const MAX_INTERPRETERS: usize = 3;
 
 /// Returns the paths that a program must be able to read and execute, without links. `name` is as

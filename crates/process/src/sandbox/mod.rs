@@ -47,10 +47,8 @@ pub enum Sandbox {
     Bubblewrap(#[serde(with = "os_text")] PathBuf),
 }
 
-/// Instructions of a seccomp filter.
 pub(super) type Filter = &'static [seccompiler::sock_filter];
 
-/// How a launch is confined.
 pub(super) enum Confinement {
     /// It is not confined.
     None,

@@ -33,7 +33,6 @@ const ON_A_TARGET: [(i64, u64); 2] = [
     (libc::SYS_ioprio_set, 3),  // IOPRIO_WHO_USER
 ];
 
-/// Calls that are always refused.
 const ALWAYS_REFUSED: [i64; 10] = [
     libc::SYS_add_key,
     libc::SYS_bpf,

@@ -61,7 +61,6 @@ pub(super) const PROCESSES: &str = "/proc";
 /// File systems that are never unmounted while the system runs.
 const PERMANENT: [&str; 3] = ["/dev", "/proc", "/sys"];
 
-/// A path and a handle of it.
 #[derive(Debug)]
 pub(super) struct OpenedPath {
     pub(super) path: PathBuf,

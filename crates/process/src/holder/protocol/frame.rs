@@ -9,12 +9,10 @@ use tokio_util::codec::{Decoder as _, Encoder as _, LengthDelimitedCodec};
 
 use super::MAX_FRAME_BYTES;
 
-/// Bytes of a frame before its body.
 const HEADER_BYTES: usize = 5;
 /// Free space of the read buffer, and the largest frame whose memory is kept.
 const READ_BUFFER_BYTES: usize = 64 << 10;
 
-/// Returns the error for an invalid frame.
 pub(super) fn invalid_frame(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("garbled frame: {what}"))
 }
@@ -29,12 +27,10 @@ fn codec(max_bytes: usize) -> LengthDelimitedCodec {
         .new_codec()
 }
 
-/// Appends the frame of an encoded message.
 pub(super) fn push_frame(out: &mut BytesMut, message: &[u8]) {
     codec(MAX_FRAME_BYTES).encode(message, out).expect("no message is longer than the limit");
 }
 
-/// Reads the frames of a connection.
 #[derive(Debug)]
 pub(in crate::holder) struct FrameReader<R> {
     from: R,

@@ -49,7 +49,6 @@ pub(in crate::holder) struct Hello {
 }
 
 impl Hello {
-    /// Returns the hello of a gateway.
     pub(in crate::holder) fn gateway(key: String) -> Self {
         let (protocol, newest) = (Version::OLDEST as u32, Version::NEWEST as u32);
         Self { protocol, newest, program: program_version(), key, ..Self::default() }
@@ -81,7 +80,6 @@ impl Hello {
         Version::ALL.into_iter().find(|version| offered.contains(&(*version as u32)))
     }
 
-    /// Returns the frame of this hello.
     pub(in crate::holder) fn frame(&self) -> BytesMut {
         json_frame(HELLO, self)
     }
@@ -102,7 +100,6 @@ fn program_version() -> String {
     env!("CARGO_PKG_VERSION").to_owned()
 }
 
-/// The reason why a holder refuses a gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::holder) struct HandshakeRefusal {
     /// Whether another gateway is connected, which may be about to leave.
@@ -112,7 +109,6 @@ pub(in crate::holder) struct HandshakeRefusal {
 }
 
 impl HandshakeRefusal {
-    /// Returns the frame of this refusal.
     pub(in crate::holder) fn frame(&self) -> BytesMut {
         json_frame(REFUSED, self)
     }

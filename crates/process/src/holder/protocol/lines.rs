@@ -6,7 +6,6 @@ use aetheel_turn::OutputLine;
 
 use super::{ENCODES, HolderAnswer};
 
-/// Appends a line.
 pub(in crate::holder) fn encode_line(out: &mut Vec<u8>, line: &OutputLine) {
     postcard::to_io(line, out).expect(ENCODES);
 }

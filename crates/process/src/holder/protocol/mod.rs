@@ -91,7 +91,6 @@ pub(super) enum HolderRequest {
     SetDeadline(u64),
 }
 
-/// A message of the holder.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum HolderAnswer {
     Started { stream: u64, started: Started },
@@ -110,7 +109,6 @@ pub(super) struct Started {
     pub(super) commands: u64,
 }
 
-/// Appends the frame of a message.
 pub(super) fn push_message(message: &impl PreviousMessage, version: Version, out: &mut BytesMut) {
     let encoded = match version {
         Version::Current => postcard::to_stdvec(message).expect(ENCODES),
@@ -119,7 +117,6 @@ pub(super) fn push_message(message: &impl PreviousMessage, version: Version, out
     push_frame(out, &encoded);
 }
 
-/// Appends the frame of a [`lines_message`].
 pub(super) fn push_lines(message: &[u8], version: Version, out: &mut BytesMut) {
     match version {
         Version::Current => push_frame(out, message),

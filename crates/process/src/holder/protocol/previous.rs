@@ -30,7 +30,6 @@ pub(in crate::holder) trait PreviousMessage:
     fn decode(message: &[u8]) -> io::Result<Self>;
 }
 
-/// The kinds of messages.
 mod kind {
     pub(super) const LAUNCH: u8 = 2;
     pub(super) const ADOPT: u8 = 3;
