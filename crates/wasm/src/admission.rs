@@ -39,7 +39,6 @@ pub struct Inspection {
     pub digest: String,
 }
 
-/// A component that passed the examination.
 pub(super) struct Admitted {
     pub(super) descriptor: Descriptor,
     pub(super) blueprint: Arc<Blueprint>,
@@ -190,7 +189,6 @@ pub(super) fn check_magic(bytes: &[u8]) -> Result<(), AdmissionError> {
     }
 }
 
-/// Runs the self-test and returns the descriptor.
 async fn run_self_test(
     blueprint: &Blueprint,
     reserved: &[&str],

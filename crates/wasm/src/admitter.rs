@@ -24,7 +24,6 @@ impl Admitter {
         self.engine.limits().component
     }
 
-    /// Reads the file of a component.
     pub(super) async fn read(&self, path: &Path) -> Result<ComponentSource, AdmissionError> {
         source::read(path.to_owned(), self.limit()).await
     }

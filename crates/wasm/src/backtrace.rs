@@ -19,14 +19,12 @@ const REPORTING: [&str; 6] = ["std::", "core::", "alloc::", "__rust", "rust_", "
 /// Parts of the paths of Rust's standard library. Its functions are not named, unless all are.
 const LIBRARY: [&str; 3] = ["/library/std/src/", "/library/core/src/", "/library/alloc/src/"];
 
-/// A function on the stack of a guest.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct StackFrame {
     /// The mangled name, or `None` if the component has no names.
     name: Option<String>,
     /// The number of the function in its module.
     index: u32,
-    /// The source file, if it is known.
     pub(super) file: Option<String>,
     /// The source line, from 1, if it is known.
     pub(super) line: Option<u32>,

@@ -2,7 +2,6 @@
 //! nothing else. Only `convert` and `instance` use it.
 #![allow(missing_docs, clippy::all, reason = "generated")]
 
-/// The bindings of the contract of policies.
 pub(super) mod policy {
     wasmtime::component::bindgen!({
         path: "../../wit/policy",

@@ -72,7 +72,6 @@ pub(super) struct Candidate {
 /// The components on rollout, by backend. Only the loader replaces them. Readers never wait.
 pub(super) type Successors = ArcSwap<BTreeMap<String, Successor>>;
 
-/// A component on rollout.
 #[derive(Clone)]
 pub(super) struct Successor {
     pub(super) candidate: Candidate,
@@ -80,7 +79,6 @@ pub(super) struct Successor {
     pub(super) backend: Arc<ComponentBackend>,
 }
 
-/// All candidates, and those that serve.
 pub(super) struct Candidates {
     by_file: BTreeMap<PathBuf, Candidate>,
     current: Arc<Current>,
@@ -97,17 +95,14 @@ impl Candidates {
         Self { by_file: BTreeMap::new(), current, successors, agents }
     }
 
-    /// Returns the known version of a backend's agent.
     pub(super) fn agent_version(&self, name: &str) -> Option<String> {
         self.agents.lock().get(name).cloned()
     }
 
-    /// Returns the component of a backend that is on rollout.
     pub(super) fn successor(&self, name: &str) -> Option<Candidate> {
         self.successors.load().get(name).map(|successor| successor.candidate.clone())
     }
 
-    /// Returns the component on rollout that was loaded from this file.
     pub(super) fn successor_of_file(&self, path: &Path) -> Option<Candidate> {
         let all = self.successors.load();
         let mut candidates = all.values().map(|successor| &successor.candidate);
@@ -147,12 +142,10 @@ impl Candidates {
         self.current.load().keys().cloned().collect()
     }
 
-    /// Returns the component that serves under a name.
     pub(super) fn serving(&self, name: &str) -> Option<ServingBackend> {
         self.current.load().get(name).cloned()
     }
 
-    /// Returns the backend that serves from this file.
     pub(super) fn serving_from(&self, path: &Path) -> Option<(String, ServingBackend)> {
         let current = self.current.load();
         current

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A call exceeded its time limit.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum OutOfTime {
     /// The guest ran for longer than this.
@@ -116,7 +115,6 @@ impl RunTime {
     }
 }
 
-/// Returns the processor time that this thread has used.
 fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()

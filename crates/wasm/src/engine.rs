@@ -28,7 +28,6 @@ const COMPONENTS: &str = "components";
 /// Interval at which a running guest yields to its worker.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Interval of the samples of a profile.
 pub(super) const SAMPLE_TICK: Duration = Duration::from_millis(1);
 
 /// Largest number of functions of a stack with source lines. Deeper stacks lose their outermost
@@ -81,7 +80,6 @@ pub(super) struct Compiled {
     pub(super) overflow: Option<Runtime>,
 }
 
-/// The purpose for which an engine runs guests.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum EnginePurpose {
     Serve,
@@ -300,7 +298,6 @@ fn config(purpose: EnginePurpose) -> Config {
     config
 }
 
-/// Returns the settings of a pool for this number of guests.
 fn pool(guests: u32) -> PoolingAllocationConfig {
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(guests)

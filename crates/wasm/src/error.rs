@@ -31,7 +31,6 @@ fn supported() -> String {
     format!("{} and {oldest}", newer.join(", "))
 }
 
-/// A version of the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ContractVersion {
     V0_3,

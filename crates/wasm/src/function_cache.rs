@@ -29,17 +29,14 @@ const MAX_BYTES: usize = 64 << 20;
 /// Age at which an unfinished file is removed.
 const ABANDONED: Duration = Duration::from_secs(60 * 60);
 
-/// The compiled functions in the file.
 #[derive(Debug)]
 pub(super) struct FunctionCache {
     path: PathBuf,
     functions: Mutex<LoadedFunctions>,
 }
 
-/// The functions that are in memory.
 #[derive(Debug, Default)]
 struct LoadedFunctions {
-    /// Compilations that run now.
     compilations: usize,
     /// Whether the file was read. Compilations that find their whole component in wasmtime's cache
     /// do not read it.
@@ -94,7 +91,6 @@ impl FunctionCache {
         (functions.reused, functions.compiled)
     }
 
-    /// Returns whether a compilation runs.
     #[cfg(test)]
     pub(super) fn is_in_use(&self) -> bool {
         self.functions.lock().compilations > 0

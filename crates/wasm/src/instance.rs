@@ -29,13 +29,11 @@ const FUEL_ERROR: &str = "fuel allocated for hostcalls has been exhausted";
 pub(super) trait GuestWorld: Copy + Send + Sync + 'static {
     /// The positions of the exports in a component.
     type Indices: Send + Sync;
-    /// The exports of an instance.
     type Exports: Send + Sync;
 
     /// Looks up the exports of a component.
     fn find(self, ready: &InstancePre<StoreState>) -> wasmtime::Result<Self::Indices>;
 
-    /// Looks up the exports of an instance.
     fn load(
         indices: &Self::Indices,
         store: &mut Store<StoreState>,
@@ -50,14 +48,12 @@ pub(super) struct Blueprint<W: GuestWorld = ContractVersion> {
     limits: Limits,
 }
 
-/// The limits of each guest.
 #[derive(Clone, Copy)]
 struct Limits {
     memory: usize,
     call: Duration,
 }
 
-/// A component that is linked in one runtime.
 struct Linked<W: GuestWorld> {
     ready: InstancePre<StoreState>,
     exports: W::Indices,

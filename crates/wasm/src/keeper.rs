@@ -14,7 +14,6 @@ use aetheel_model::plain::with_causes;
 use aetheel_recording::Backend as _;
 use aetheel_store::workspace::{Components, ServedComponent};
 
-/// The store of components that served.
 pub(super) struct ComponentKeeper {
     pub(super) store: Option<Components>,
     /// Whether components that serve are added to the store.

@@ -28,7 +28,6 @@ pub(super) struct LiveLoader {
     /// The folder, once it is followed.
     pub(super) folder: Option<LiveFolder>,
     pub(super) versions: Arc<LiveVersions>,
-    /// The stamps of the files that were checked.
     pub(super) checked: BTreeMap<PathBuf, Stamp>,
 }
 

@@ -73,7 +73,6 @@ pub(super) enum LoaderRequest {
     HasEarlier(String, oneshot::Sender<bool>),
 }
 
-/// The reason why a file is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LookReason {
     /// The file was touched, so any result is reported.
@@ -109,7 +108,6 @@ impl KnownFile {
 pub(super) enum PendingDecision {
     /// Trust. Contains the backends for which it was pinned when it was refused.
     Trust(BTreeSet<String>),
-    /// Approval of its capabilities.
     Acceptance(Arc<RequestedCapabilities>),
 }
 

@@ -19,7 +19,6 @@ const LINE_MAX: usize = 4 << 10;
 /// Number of lines kept to explain a crash.
 const TAIL_LINES: usize = 4;
 
-/// The output of one link.
 #[derive(Clone, Debug)]
 pub(super) struct GuestLog(Arc<Mutex<LogBuffer>>);
 
@@ -33,7 +32,6 @@ struct LogBuffer {
     last: VecDeque<String>,
 }
 
-/// The stream on which a guest printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PrintStream {
     Stdout,
@@ -53,7 +51,6 @@ impl GuestLog {
         Self(Arc::new(Mutex::new(lines)))
     }
 
-    /// Returns the stream for WASI.
     pub(super) fn stream(&self, printed: PrintStream) -> LogStream {
         LogStream { log: self.clone(), printed }
     }

@@ -84,7 +84,6 @@ impl LoadReport {
         }
     }
 
-    /// Returns the label of the report in metrics.
     pub(super) fn metric_label(&self) -> &'static str {
         match self {
             Self::Loaded { .. } => "loaded",

@@ -22,12 +22,10 @@ use super::log::{GuestLog, PrintStream};
 
 /// Maximum size of all strings and lists that one call may copy out of the guest, in bytes.
 const HOSTCALL_FUEL: usize = 32 << 20;
-/// Maximum number of elements of all tables together.
 pub(super) const TABLE_ELEMENTS: usize = 1_000_000;
 /// Maximum number of core instances, of tables and of memories. A Python component uses 16
 /// instances.
 const PARTS: usize = 128;
-/// Maximum number of WASI handles of a guest.
 const HANDLES: usize = 1024;
 /// Maximum number of "random" bytes that a guest may request at once.
 const RANDOM_MAX: u64 = 64 << 10;
@@ -36,7 +34,6 @@ const RANDOM_MAX: u64 = 64 << 10;
 /// imports them, but they trap when used.
 pub(super) const WASI: &[&str] = &["cli", "io", "clocks", "random", "filesystem", "sockets"];
 
-/// A guest exceeded a limit of its resources.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GuestLimitError {
     /// The limit of all memories of the guest together, in bytes.

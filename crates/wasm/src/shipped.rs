@@ -28,7 +28,6 @@ enum ShippedAction {
     New,
     /// The installed one was not changed: replace it.
     Newer,
-    /// It is already installed.
     Present,
     /// The operator replaced, rolled back or removed it: keep that.
     OperatorsOwn,

@@ -15,7 +15,6 @@ use aetheel_store::disk::Stamp;
 /// Time without changes after which the stamp of a file identifies its content.
 const SETTLE_TIME: Duration = Duration::from_secs(1);
 
-/// The content of a file, with the stamp of the file.
 #[derive(Debug)]
 pub(super) struct ComponentSource {
     pub(super) bytes: Arc<[u8]>,

@@ -141,7 +141,6 @@ impl TrustGate {
         Err(AdmissionError::Untrusted(Distrust::PinnedAs { pinned, name: name.to_owned() }))
     }
 
-    /// Returns the backends that a digest is currently pinned for.
     pub(super) async fn pinned_for(&self, digest: &str) -> BTreeSet<String> {
         self.notes().await.and_then(|notes| notes.of(digest).cloned()).unwrap_or_default()
     }

@@ -12,18 +12,14 @@ pub(super) mod v0_3;
 
 use aetheel_model::agent::{Action, AgentNotice, Input, TimedInput};
 
-/// Maximum number of actions that one call may return.
 pub(super) const ACTIONS_MAX: usize = 10_000;
 /// Maximum length of a string or JSON text from a guest, in bytes.
 pub(super) const TEXT_MAX: usize = 8 << 20;
 
-/// A guest returned too much.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Excess {
-    /// One call returned too many actions.
     #[error("it returned {0} actions in one call, the limit is {ACTIONS_MAX}")]
     Actions(usize),
-    /// A text is too long.
     #[error("it returned a text of {0} bytes, the limit is {TEXT_MAX}")]
     Text(usize),
 }

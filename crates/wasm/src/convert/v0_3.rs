@@ -5,7 +5,6 @@ use super::{Carry, Excess, bounded, checked_actions, record, shorten_answer, unb
 use crate::bindings::v0_3::aetheel::backend::types as wit;
 use aetheel_model::agent::{self, Action, TimedInput};
 
-/// Converts inputs to the generated types.
 pub(crate) fn inputs(inputs: Vec<TimedInput>) -> Vec<wit::TimedInput> {
     unbounded(inputs)
 }

@@ -13,7 +13,6 @@ use crate::error::AdmissionError;
 use crate::source;
 use aetheel_model::extension::{ExtensionDescriptor, ExtensionKind};
 
-/// A component that is in use.
 pub(super) struct LoadedExtension<E> {
     pub(super) descriptor: ExtensionDescriptor,
     /// The SHA-256 of its file, in lower-case hex.

@@ -39,7 +39,6 @@ pub(super) struct ExtensionLoader<E> {
 /// The stamps of a component, of its options and of its signature.
 type Stamps = [Option<Stamp>; 3];
 
-/// The last check of a file.
 struct SeenFile {
     /// The stamps, or `None` if the file must be read again.
     stamps: Option<Stamps>,
@@ -64,7 +63,6 @@ impl<E: ExtensionWorld> ExtensionLoader<E> {
         Self { engine, gate, current, watch, files: BTreeMap::new() }
     }
 
-    /// Returns the files that are refused.
     pub(super) fn refused(&self) -> Vec<ExtensionRefusal> {
         let refused = self.files.iter().filter_map(|(path, seen)| {
             let reason = seen.result.as_ref().err()?.clone();

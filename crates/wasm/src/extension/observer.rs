@@ -26,12 +26,10 @@ use aetheel_runtime::figures::{self, ObservedResult};
 use aetheel_store::disk::RotatingLines;
 use aetheel_turn::TurnObservers;
 
-/// Maximum number of events that wait for an observer.
 const QUEUE: usize = 4_096;
 /// Maximum time that observers have for their last lines when the gateway ends.
 const CLOSE_TIME: Duration = Duration::from_secs(2);
 
-/// An observer that passed its admission.
 pub(super) struct ObserverComponent {
     guests: Arc<ExtensionGuests<ObserverGuestWorld>>,
     /// The queue of its task, which begins with the first event.
@@ -104,7 +102,6 @@ impl LoadedExtension<ObserverComponent> {
     }
 }
 
-/// The tasks of observers.
 type ObserverTasks = Mutex<Vec<JoinHandle<()>>>;
 
 /// The observers of a folder. Dropping it ends the watch.

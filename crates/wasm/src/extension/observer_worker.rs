@@ -17,12 +17,10 @@ use aetheel_store::disk::RotatingLines;
 
 /// Maximum number of events of one call.
 const BATCH: usize = 256;
-/// Maximum length of a line in bytes.
 const LINE_BYTES: usize = 16 << 10;
 /// Maximum size of the lines of one call in bytes.
 const CALL_BYTES: usize = 1 << 20;
 
-/// The task of one observer.
 pub(super) struct ObserverWorker {
     pub(super) guests: Arc<ExtensionGuests<ObserverGuestWorld>>,
     pub(super) name: String,

@@ -10,7 +10,6 @@ use aetheel_store::disk::text_of;
 /// Maximum size of the file in bytes.
 const LIMIT: u64 = 64 << 10;
 
-/// Returns the path of the options of a component.
 pub(super) fn path_of(component: &Path) -> PathBuf {
     component.with_extension("json")
 }

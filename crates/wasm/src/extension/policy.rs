@@ -35,7 +35,6 @@ const MAX_DECISIONS: usize = 16;
 /// Maximum length of a reason in bytes, before it is made safe to show.
 const REASON_BYTES: usize = 4 << 10;
 
-/// A policy that passed its admission.
 pub(super) struct PolicyComponent {
     guests: ExtensionGuests<PolicyGuestWorld>,
     slots: Semaphore,

@@ -36,7 +36,6 @@ impl<E: ExtensionWorld> ExtensionSet<E> {
         (Self { current, loader }, refused)
     }
 
-    /// Returns the components that are in use now.
     pub(super) fn current(&self) -> Arc<BTreeMap<String, Arc<LoadedExtension<E>>>> {
         self.current.load_full()
     }
@@ -46,7 +45,6 @@ impl<E: ExtensionWorld> ExtensionSet<E> {
         self.current.store(Arc::default());
     }
 
-    /// Describes the components that are in use now.
     pub(super) fn list(&self) -> Vec<ExtensionInfo> {
         let current = self.current.load();
         current.values().map(|loaded| loaded.info(E::KIND)).collect()

@@ -16,18 +16,14 @@ use aetheel_model::limits::ResourceLimits;
 use aetheel_model::plain::short_line;
 use aetheel_recording::GuestFailure;
 
-/// A kind of component.
 pub(super) trait ExtensionWorld: Sized + Send + Sync + 'static {
-    /// The kind.
     const KIND: ExtensionKind;
     /// The exported interface, without its version.
     const CONTRACT: &'static str;
     /// The supported version: major and minor number.
     const VERSION: &'static str;
-    /// The exports of its bindings.
     type World: GuestWorld + Default;
 
-    /// Returns the limits of its guests.
     fn limits(limits: &ResourceLimits) -> ResourceLimits {
         limits.clone()
     }
@@ -38,7 +34,6 @@ pub(super) trait ExtensionWorld: Sized + Send + Sync + 'static {
     ) -> impl Future<Output = Result<(ExtensionDescriptor, Self), AdmissionError>> + Send;
 }
 
-/// Starts the guests of a component.
 pub(super) struct ExtensionGuests<W: GuestWorld> {
     pub(super) blueprint: Blueprint<W>,
     pub(super) options: Arc<str>,
@@ -92,7 +87,6 @@ pub(super) async fn admit<E: ExtensionWorld>(
 }
 
 impl<W: GuestWorld> ExtensionGuests<W> {
-    /// Returns the error of a component that refuses its options.
     pub(super) fn options_refused(&self, reason: &str) -> AdmissionError {
         AdmissionError::Options { path: self.options_path.clone(), reason: short_line(reason, 500) }
     }
