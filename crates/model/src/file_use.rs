@@ -13,7 +13,6 @@ use crate::event::Lane;
 /// Maximum number of files that are remembered. The tenth that was used least recently is then
 /// forgotten.
 const MAX_FILES: usize = 10_000;
-/// Maximum number of lanes that are remembered per file.
 const MAX_LANES: usize = 50;
 
 /// The way in which an agent used a file.

@@ -17,7 +17,6 @@ pub const MAX_ARTIFACTS: usize = 10;
 const CHANGED_FILES: usize = 200;
 /// Maximum number of background tasks of one turn that are kept.
 const TASKS: usize = 200;
-/// Maximum number of quotas that are kept.
 const QUOTAS: usize = 20;
 /// Maximum number of notices of one turn that are kept.
 const NOTICES: usize = 50;
@@ -111,7 +110,6 @@ impl ToolUses {
     }
 }
 
-/// Notices for people, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Notices {
     texts: Vec<String>,

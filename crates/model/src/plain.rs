@@ -101,7 +101,6 @@ impl Cleaner {
     }
 }
 
-/// The position within a terminal sequence.
 #[derive(Clone, Copy, Debug, Default)]
 enum EscapeState {
     /// Outside of a sequence: the character is text, or a control character to remove.

@@ -7,7 +7,6 @@ use crate::fold::{ToolUse, Transcript};
 use crate::plain::{counted, one_line, short_line};
 use crate::redact::Redactor;
 
-/// Maximum number of characters of a command in the line.
 const MAX_COMMAND_CHARS: usize = 40;
 /// Kinds of tools that the line never mentions: their effect is shown elsewhere.
 const LEFT_OUT: [&str; 2] = ["todo", "ask_user"];

@@ -20,7 +20,6 @@ pub struct Clock(Option<Arc<watch::Sender<ManualTime>>>);
 #[derive(Clone, Debug)]
 pub struct ClockControl(Arc<watch::Sender<ManualTime>>);
 
-/// The time of a manual clock.
 #[derive(Debug)]
 struct ManualTime {
     wall: Timestamp,

@@ -38,7 +38,6 @@ fn items<T>(text: &str, parse: impl Fn(&str) -> Parsed<T>) -> (Vec<T>, Vec<Strin
     (valid, faults)
 }
 
-/// Parses a list of ids.
 pub(super) fn each_id<T>(
     parse: fn(&str) -> Result<T, IdError>,
 ) -> impl Fn(&str) -> (Vec<T>, Vec<String>) {
@@ -46,7 +45,6 @@ pub(super) fn each_id<T>(
     move |text| items(text, |item| parse(item).map_err(|_| Fault(FAULT.to_owned())))
 }
 
-/// Parses a list of public keys.
 pub(super) fn public_keys(text: &str) -> (Vec<PublicKey>, Vec<String>) {
     const FAULT: &str = "is not a public key of minisign (the second line of its `.pub` file)";
     items(text, |item| PublicKey::from_base64(item).map_err(|_| Fault(FAULT.to_owned())))
@@ -78,7 +76,6 @@ pub(super) fn allowed_tools(text: &str) -> (AllowedTools, Vec<String>) {
     }
 }
 
-/// Parses one of the choices.
 pub(super) fn one_of<T: Copy>(choices: &[(&str, T)]) -> impl Fn(&str) -> Parsed<T> {
     move |text| {
         let found = choices.iter().find(|(choice, _)| *choice == text);
@@ -200,7 +197,6 @@ pub(super) fn plain_word(text: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Checks the address of a web service.
 pub(super) fn web_address(text: &str) -> Result<(), &'static str> {
     match text.starts_with("https://") || text.starts_with("http://") {
         true => Ok(()),

@@ -81,14 +81,12 @@ pub(crate) use settings;
 
 /// A struct whose fields are read from variables.
 pub(crate) trait SettingsGroup: Sized {
-    /// The variables of this struct.
     const VARIABLES: &'static [SettingVariable];
 
     /// Reads the variables. Invalid values are reported, and replaced by their defaults.
     fn read_from(read: &mut VariableReader<'_>) -> Self;
 }
 
-/// Joins the variables of several structs.
 pub(super) const fn joined<const N: usize>(groups: &[&[SettingVariable]]) -> [SettingVariable; N] {
     let mut all = [SettingVariable { name: "", default: "", meaning: "", advanced: false }; N];
     let (mut count, mut group) = (0, 0);
@@ -103,7 +101,6 @@ pub(super) const fn joined<const N: usize>(groups: &[&[SettingVariable]]) -> [Se
     all
 }
 
-/// Returns the names of variables.
 pub(super) const fn names<const N: usize>(variables: &[SettingVariable; N]) -> [&'static str; N] {
     let (mut names, mut at) = ([""; N], 0);
     while at < N {

@@ -7,7 +7,6 @@ use std::time::Duration;
 pub(super) struct TimeUnit {
     suffix: &'static str,
     pub(super) word: &'static str,
-    /// The length of the unit.
     milliseconds: u64,
 }
 

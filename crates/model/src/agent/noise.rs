@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 /// Minimum length of a part of a line, in characters. A shorter one would remove almost any line.
 const MIN_PART: usize = 4;
-/// Maximum number of parts in each list.
 const MAX_PARTS: usize = 32;
 
 /// Lines that an agent prints on stderr in any case, so that people must not take them for the
@@ -32,7 +31,6 @@ impl StderrNoise {
             || self.starts_with.iter().any(|opening| line.starts_with(opening.as_str()))
     }
 
-    /// Returns the faults in a descriptor's list.
     pub(super) fn faults(&self) -> Vec<String> {
         let parts = || self.contains.iter().chain(&self.starts_with);
         let short = parts().filter(|part| part.trim().chars().count() < MIN_PART);

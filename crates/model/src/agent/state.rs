@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 /// Maximum number of paths that a descriptor may declare.
 const PLACES: usize = 16;
-/// Maximum length of a path, in bytes.
 const MAX_PATH_BYTES: usize = 256;
 
 /// Whether the agent may change a path.

@@ -61,7 +61,6 @@ impl UnfinishedUse {
     }
 }
 
-/// The amounts of the turns of an account.
 #[derive(Clone, Copy, Debug)]
 struct AccountSum {
     /// The index of the account's cap.

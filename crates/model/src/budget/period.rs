@@ -85,7 +85,6 @@ impl BudgetPeriod {
     }
 }
 
-/// Returns the first instant of a day.
 fn midnight(day: Date, zone: &TimeZone) -> Timestamp {
     day.to_zoned(zone.clone()).map_or(Timestamp::MAX, |zoned| zoned.timestamp())
 }

@@ -115,7 +115,6 @@ impl ClaimPattern {
     }
 }
 
-/// Returns whether a name matches a pattern.
 fn matches(pattern: &str, name: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut name) = name.strip_prefix(start) else { return false };
@@ -128,7 +127,6 @@ fn matches(pattern: &str, name: &str) -> bool {
     name.ends_with(end)
 }
 
-/// Returns whether a name can match both patterns.
 fn may_be_equal(one: &str, other: &str) -> bool {
     match (one.contains('*'), other.contains('*')) {
         (_, false) => matches(one, other),

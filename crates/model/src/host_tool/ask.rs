@@ -6,11 +6,8 @@ use serde::Deserialize;
 
 use crate::agent::{Ask, AskDecision, AskKey, AskKind, Question, QuestionChoice, TurnRef};
 
-/// Maximum number of options.
 const MAX_ASK_OPTIONS: usize = 25;
-/// Maximum length of an option, in characters.
 const MAX_OPTION_CHARS: usize = 200;
-/// Maximum length of a question, in characters.
 const MAX_QUESTION_CHARS: usize = 4_000;
 /// The id of the only question in the form.
 const QUESTION: &str = "answer";

@@ -84,7 +84,6 @@ pub struct SectionLayout<'a> {
     pub has_prompt: bool,
 }
 
-/// The part of a section that was read.
 #[derive(Default)]
 struct SectionState {
     keys: HashSet<String>,

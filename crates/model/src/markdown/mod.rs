@@ -69,7 +69,6 @@ pub fn lines(text: &str) -> MarkdownLines<'_> {
 pub struct MarkdownLines<'a> {
     rest: std::str::Lines<'a>,
     number: usize,
-    /// The fence that is open, and its line.
     fence: Option<(CodeFence<'a>, usize)>,
     /// The line at which the open comment began.
     comment: Option<usize>,

@@ -16,7 +16,6 @@ pub use self::path::ToolPath;
 pub const REASON_LIMIT: usize = 300;
 /// Maximum length of a request's texts, in bytes.
 const TEXT_LIMIT: usize = 64 << 10;
-/// Maximum number of paths of a request.
 const MAX_PATHS: usize = 1_000;
 
 /// The effect of a decision on a request, from weak to strong.
@@ -68,7 +67,6 @@ impl PolicyCeiling {
         ("all", Self::All),
     ];
 
-    /// Returns whether a policy may allow a request.
     fn permits(self, request: &PolicyRequest) -> bool {
         match self {
             Self::Nothing => false,
@@ -117,7 +115,6 @@ pub struct PolicyRequest {
     pub input: String,
     /// Whether a sub-agent asks.
     pub is_sub_agent: bool,
-    /// Whether the tool only reads.
     reads_only: bool,
 }
 

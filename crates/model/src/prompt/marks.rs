@@ -19,7 +19,6 @@ pub(super) const BY_AGENT: &str = "Written by an agent";
 const CONTINUED: &str = "Continue this request";
 /// The beginnings of marks that are not names.
 const WORDS: [&str; 7] = [FILE, NO_FILE, REPLY, FORWARD, SAID, BY_AGENT, CONTINUED];
-/// Maximum number of characters of a request that is continued.
 const MAX_REQUEST_CHARS: usize = 4_000;
 
 /// Maximum length of a name in brackets that is taken for a mark, in bytes: the longest that
@@ -72,7 +71,6 @@ pub fn continuation(
     )
 }
 
-/// Quotes a text below a mark.
 fn quote_below(mark: &str, text: &str, expansion: &Expansion) -> String {
     let text = if text.trim().is_empty() { "(no words)" } else { text.trim() };
     let inert = super::neutralise(text, expansion, None);

@@ -8,7 +8,6 @@ use crate::agent::descriptor::Expands;
 /// Precedes a character that would be expanded. It is visible, and every POSIX shell removes it.
 const ESCAPE: char = '\\';
 
-/// Maximum length of a name that is shown, in characters.
 const MAX_NAME_CHARS: usize = 80;
 
 /// Maximum number of file names that are looked up for one text; all further words count as names

@@ -6,7 +6,6 @@ use crate::plain::cut;
 
 /// Maximum size of the quotation, in bytes.
 pub const RECAP_LIMIT: usize = 8 << 10;
-/// Maximum number of characters of one quoted message.
 const MAX_MESSAGE_CHARS: usize = 1_500;
 
 /// Quotes the last of these messages, oldest first, as many as fit. Each has an author, which is

@@ -96,7 +96,6 @@ impl LaneOrder {
         self.lanes.get(lane)?.running
     }
 
-    /// Returns the lanes in which an event waits or runs.
     pub(super) fn lanes(&self) -> impl Iterator<Item = &Lane> {
         self.lanes.keys()
     }
@@ -111,7 +110,6 @@ impl LaneOrder {
         self.ready.len()
     }
 
-    /// Adds a waiting event in its place.
     pub(super) fn insert(&mut self, event: Event) {
         let lane = event.lane.clone();
         self.lanes.entry(lane.clone()).or_default().waiting.insert(event.place(), event.asker);
@@ -147,7 +145,6 @@ impl LaneOrder {
         }
     }
 
-    /// Ends a hold of a lane.
     pub(super) fn resume(&mut self, lane: &Lane, hold: LaneHold) {
         let Some(state) = self.lanes.get_mut(lane) else { return };
         match hold {

@@ -129,7 +129,6 @@ impl Queue {
         held
     }
 
-    /// Checks whether a new event is accepted.
     fn examine(&self, event: &NewEvent) -> Result<(), Rejection> {
         if self.closed {
             return Err(Rejection::ShuttingDown);

@@ -143,7 +143,6 @@ pub enum CronError {
 impl FromStr for Cron {
     type Err = CronError;
 
-    /// Parses an expression.
     fn from_str(text: &str) -> Result<Self, CronError> {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let written: Vec<&str> = crontab::expand_word(&text).unwrap_or(&text).split(' ').collect();

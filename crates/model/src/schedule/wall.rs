@@ -56,7 +56,6 @@ pub(super) fn next(
     }
 }
 
-/// Returns the local time of a zone at an instant.
 fn wall_time_at(zone: &TimeZone, instant: Timestamp) -> WallSeconds {
     instant.as_second() + i64::from(zone.to_offset(instant).seconds())
 }
@@ -76,7 +75,6 @@ fn at(tick: WallSeconds, offset: Offset) -> Option<Timestamp> {
     Timestamp::from_second(tick - i64::from(offset.seconds())).ok()
 }
 
-/// Returns the date and time of a local time.
 pub(super) fn civil(wall: WallSeconds) -> Option<DateTime> {
     Some(Offset::UTC.to_datetime(Timestamp::from_second(wall).ok()?))
 }

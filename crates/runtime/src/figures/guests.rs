@@ -19,7 +19,6 @@ use super::table::{
 /// of a version that was replaced are still seen.
 const RETENTION: Duration = Duration::from_secs(600);
 
-/// The kinds of failures that are counted.
 const KINDS: [&str; 3] = ["refused", "trapped", "cut-off"];
 
 static REGISTRY: Mutex<SeriesTable> = Mutex::new(SeriesTable { series: Vec::new() });
@@ -199,7 +198,6 @@ impl SeriesTable {
     }
 }
 
-/// Escapes the value of a label.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 /// Most lines of one kind in each [`COUNT_INTERVAL`].
 const MAX_LINES: u32 = 200;
-/// Length of the interval in which lines are counted.
 const COUNT_INTERVAL: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

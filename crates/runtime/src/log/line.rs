@@ -122,7 +122,6 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> FormatEvent<S, JsonFields> for Flat
     }
 }
 
-/// Collects the fields of an event.
 struct FieldCollector<'a>(&'a mut Map<String, Value>);
 
 impl FieldCollector<'_> {

@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use aetheel_model::plain::short_line;
 
-/// Number of lines that are kept.
 const MAX_LINES: usize = 5;
 /// Largest length of a line, in characters.
 const MAX_CHARS: usize = 300;
@@ -20,7 +19,6 @@ pub fn latest() -> Vec<String> {
     LATEST.lock().iter().cloned().collect()
 }
 
-/// Keeps a line of the log.
 pub(super) fn keep(line: &str) {
     let mut latest = LATEST.lock();
     if latest.len() == MAX_LINES {

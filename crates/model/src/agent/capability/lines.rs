@@ -324,7 +324,6 @@ pub(super) fn quoted(word: &str) -> String {
     text + "\""
 }
 
-/// Splits the text of a line into words.
 fn words(text: &str) -> Result<Vec<String>, CapabilityError> {
     let (mut words, mut rest) = (Vec::new(), text.trim());
     while !rest.is_empty() {

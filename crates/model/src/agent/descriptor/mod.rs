@@ -311,7 +311,6 @@ impl Descriptor {
         })
     }
 
-    /// Returns the variables that may contain a secret.
     fn credential_variables(&self) -> impl Iterator<Item = &String> {
         self.credentials.iter().filter_map(|credential| match credential {
             Credential::Variable(name) => Some(name),

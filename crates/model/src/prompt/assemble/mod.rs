@@ -192,7 +192,6 @@ fn plain_lines(text: &str) -> String {
     plain
 }
 
-/// Returns the levels of a text's headings.
 fn headings(text: &str) -> impl Iterator<Item = usize> {
     let mut open: Option<CodeFence<'_>> = None;
     text.split('\n').filter_map(move |line| {

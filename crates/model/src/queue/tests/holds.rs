@@ -4,7 +4,6 @@ use crate::event::{Lane, NewEvent, Sequence};
 use crate::id::{ChannelId, UserId};
 use crate::queue::{LaneHold, Queue};
 
-/// An event that `person` asks for.
 fn asked(person: u64) -> NewEvent {
     NewEvent { asker: Some(UserId::discord(person)), ..message(1) }
 }

@@ -9,7 +9,6 @@ fn planned(name: &str, rhythm: Rhythm, missed: MissedPolicy) -> ScheduleEntry {
     ScheduleEntry { lane, rhythm, zone: TimeZone::UTC, missed }
 }
 
-/// Returns a timetable that began at an instant.
 fn started_timetable(plan: Vec<ScheduleEntry>, now: &str) -> Timetable {
     let mut timetable = Timetable::default();
     timetable.replace(plan, |_| None, at(now));
