@@ -6,7 +6,6 @@ use aetheel_model::plain::counted;
 
 use aetheel_recording::case::Case;
 
-/// Maximum length of an agent's version that is shown, in bytes.
 const MAX_VERSION_BYTES: usize = 40;
 
 /// Counts cases by the version of the agent that made them. A case counts if it has expected actions

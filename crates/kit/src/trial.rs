@@ -5,7 +5,6 @@ use aetheel_model::agent::{
 };
 use aetheel_recording::{EntryKind, ParsedRecording, RecordingEntry};
 
-/// One input of a trial.
 #[derive(Clone, Debug)]
 pub(super) struct TrialStep {
     pub(super) input: Input,
@@ -82,7 +81,6 @@ impl TrialStep {
     }
 }
 
-/// Returns a line of a process's stdout as an input.
 pub(super) fn stdout_line(proc: u32, text: &str) -> Input {
     Input::Line(AgentLine { proc, pipe: Pipe::Stdout, text: text.to_owned(), truncated: false })
 }

@@ -159,7 +159,6 @@ mod tests {
     use super::*;
 
     impl Checkpoint {
-        /// Makes a checkpoint that has only a state of the guest.
         pub(crate) fn with_state(state: String) -> Self {
             let guest = SavedGuest { state, ..SavedGuest::default() };
             Self { guest, ..Self::default() }

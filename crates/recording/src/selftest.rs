@@ -12,11 +12,9 @@ use crate::replay::{Batches, ReplayResult, replay};
 use crate::{Backend, GuestFailure, RecordingEntry};
 use aetheel_model::agent::{Action, Input, TurnKey};
 
-/// Maximum number of recordings.
 const MAX_RECORDINGS: usize = 64;
 /// Maximum total size of the recordings, in bytes.
 const MAX_BYTES: u64 = 8 << 20;
-/// Time limit for all recordings together.
 const SELFTEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The reason why a component fails its self-test.

@@ -18,7 +18,6 @@ use aetheel_recording::case::Case;
 use aetheel_recording::replay::{Batches, ReplayResult, replay};
 use aetheel_recording::{Backend, EntryKind, GuestFailure, RecordingEntry};
 
-/// Maximum number of changed recordings in one check.
 const MAX_CHANGES: usize = 1500;
 /// Number of inputs per call. The component's actions must not depend on it.
 const BATCH: usize = 64;

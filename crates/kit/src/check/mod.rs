@@ -25,7 +25,6 @@ const TRIAL_BATCH: usize = 64;
 /// The total number of inputs of all trials. If there are many long recordings, each gets fewer
 /// trials.
 const INPUT_BUDGET: usize = 150_000;
-/// Maximum number of trials for a recording.
 const MAX_TRIALS: usize = 100;
 
 /// An area (a group of related checks) and its results.

@@ -11,7 +11,6 @@ use aetheel_model::agent::{
 };
 use aetheel_recording::{Generation, Guest};
 
-/// The fault that is built into a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum GuestFault {
     None,

@@ -24,7 +24,6 @@ pub use self::patch::{PatchFault, SourceFiles, SourcePatch, examine};
 
 /// Number of findings after which a stage stops.
 const MAX_FINDINGS: usize = 10;
-/// Longest time of a judgement.
 const JUDGE_TIMEOUT: Duration = Duration::from_secs(20 * 60);
 
 /// A rule that a changed backend must follow.

@@ -6,7 +6,6 @@ use similar::TextDiff;
 
 /// Largest source file, in bytes.
 const MAX_FILE: usize = 256 * 1024;
-/// Largest number of changed files.
 const MAX_CHANGED: usize = 40;
 /// Words with which sources include other files or variables of the build, or leave the rules of
 /// safe Rust. A candidate may not use them more often than the original.

@@ -33,12 +33,10 @@ const MIN_PIECE: usize = 4;
 /// The position of a line that is not JSON.
 const PLAIN: &str = "plain text";
 
-/// The way in which a version reads an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EntryReading {
     /// No action that people see.
     Nothing,
-    /// A text of the answer.
     Text,
     /// Something else, such as a tool or a report of unknown output.
     Other,

@@ -24,10 +24,8 @@ use aetheel_recording::{
 
 /// Inputs per call in trials that need no exact line.
 const FAST: Batches = Batches::Of(64);
-/// Maximum number of characters of a value in a finding.
 const MAX_SHOWN: usize = 160;
 
-/// A judgement that runs.
 pub(super) struct MendTrial<'a> {
     pub(super) pair: &'a RolloutPair,
     pub(super) evidence: &'a MendEvidence,

@@ -119,7 +119,6 @@ impl Fault {
 #[derive(Clone, Copy)]
 pub(super) struct FaultSearch<'a> {
     pub(super) descriptor: &'a Descriptor,
-    /// A text that should be in an answer.
     pub(super) expected: Option<&'a str>,
 }
 
@@ -130,7 +129,6 @@ impl FaultSearch<'_> {
         FaultKind::ALL.iter().flat_map(|kind| self.of_kind(*kind, entries, replayed)).collect()
     }
 
-    /// Returns the faults of one kind.
     pub(super) fn of_kind(
         self,
         kind: FaultKind,
@@ -261,7 +259,6 @@ fn protocol_failures(entries: &[RecordingEntry], replayed: &ReplayResult) -> Vec
     faults.collect()
 }
 
-/// Returns the index of the entry at which a turn ended.
 fn end_of(replayed: &ReplayResult, turn: TurnKey) -> Option<usize> {
     let ends = |action: &Action| matches!(action, Action::TurnDone(done) if done.turn == turn);
     Some(replayed.steps.iter().find(|step| step.actions.iter().any(ends))?.entry)

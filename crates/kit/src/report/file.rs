@@ -70,7 +70,6 @@ pub enum ReportReadError {
     Format(u32),
 }
 
-/// The first line of a report.
 #[derive(Serialize)]
 struct ReportHeader<'a> {
     #[serde(flatten)]
@@ -97,7 +96,6 @@ impl ReportFacts {
     }
 }
 
-/// Formats a report.
 pub(super) fn to_text(header: &Header, facts: &ReportFacts, entries: &[RecordingEntry]) -> String {
     let first = serde_json::to_string(&ReportHeader { header, report: facts });
     let lines = entries.iter().map(serde_json::to_string);

@@ -67,7 +67,6 @@ async fn with_process_start(
     if trials.show(&more).await { more } else { needed }
 }
 
-/// Shrinks the content of each line.
 pub(super) async fn shrink_lines(trials: &mut FaultTrials<'_>, entries: &mut Vec<RecordingEntry>) {
     for at in 0..entries.len() {
         if entries[at].turn_start().is_some() {

@@ -84,7 +84,6 @@ fn spawn(start: &StartTurn) -> Action {
     })
 }
 
-/// A recording of one turn with these lines of output.
 fn recording(lines: &[&str]) -> ParsedRecording {
     let start = StartTurn::plain("Call Gerda Quill", Safety::Default);
     let inputs = [

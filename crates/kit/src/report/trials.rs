@@ -7,7 +7,6 @@ use super::fault::{Fault, FaultKind, FaultSearch};
 use aetheel_recording::replay::{Batches, replay};
 use aetheel_recording::{Backend, RecordingEntry};
 
-/// The replays of one report.
 pub(super) struct FaultTrials<'a> {
     backend: &'a dyn Backend,
     kind: FaultKind,
@@ -15,7 +14,6 @@ pub(super) struct FaultTrials<'a> {
     expected: Option<String>,
     limits: ReportLimits,
     began: Instant,
-    /// The number of replays so far.
     pub(super) replays: usize,
 }
 
@@ -36,7 +34,6 @@ impl<'a> FaultTrials<'a> {
         self.replays >= self.limits.replays || self.began.elapsed() >= self.limits.time
     }
 
-    /// Raises the limits to these.
     pub(super) fn raise(&mut self, limits: ReportLimits) {
         self.limits = limits;
     }

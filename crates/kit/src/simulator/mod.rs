@@ -59,7 +59,6 @@ pub(super) async fn run(
     Ok(simulator.report.violations)
 }
 
-/// The result of checking the actions of a replay.
 pub(super) struct ReplayCheck {
     /// The violations. `line` is the index of the entry with the last input.
     pub(super) violations: Vec<Violation>,
@@ -99,7 +98,6 @@ struct Simulator<'a> {
     trial: &'a GuestTrial,
     host: SimulatedHost<'a>,
     report: ViolationReport,
-    /// Inputs of the next call.
     pending: Vec<TimedInput>,
     failed: bool,
 }

@@ -7,7 +7,6 @@ use aetheel_model::agent::{
     StreamOpened,
 };
 
-/// Maximum number of processes of a turn.
 const MAX_SPAWNS: usize = 8;
 
 /// The keys of a session and a turn, as the host assigned them.
@@ -15,7 +14,6 @@ pub(super) type TurnId = (u32, u32);
 
 #[derive(Default)]
 pub(super) struct OpenTurns {
-    /// How often each turn has ended.
     ends: BTreeMap<TurnId, usize>,
     /// Set if the guest was shut down during a turn, which a real host does not do. Turns then need
     /// not end.

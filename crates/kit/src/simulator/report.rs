@@ -5,7 +5,6 @@ use aetheel_model::agent::Input;
 use aetheel_model::plain::shortened;
 use aetheel_recording::brief;
 
-/// A violation of a rule by a guest.
 #[derive(Clone, Debug)]
 pub(crate) struct Violation {
     pub(crate) rule: Rule,

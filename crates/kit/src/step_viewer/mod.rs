@@ -31,7 +31,6 @@ pub use self::steps::{RecordedStep, StepSign, TurnFacts, TurnSteps};
 use aetheel_model::redact::Redactor;
 use aetheel_recording::{Recorder, kept_name, path_in};
 
-/// Maximum number of recorded turns in the cache.
 const MAX_CACHED_TURNS: usize = 4;
 /// Maximum number of tasks that may read files at the same time, so that a slow disk blocks only so
 /// many threads.

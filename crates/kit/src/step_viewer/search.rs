@@ -7,7 +7,6 @@ use super::steps::{RecordedStep, TurnSteps};
 use aetheel_model::agent::Input;
 use aetheel_model::redact::Redactor;
 
-/// Time limit for one search.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// The clock is checked once in this many steps.
 const CLOCK_CHECK_STEPS: usize = 256;

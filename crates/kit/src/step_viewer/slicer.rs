@@ -23,7 +23,6 @@ pub(super) struct StepPosition {
     pub(super) flags: u8,
 }
 
-/// The step has recorded actions.
 pub(super) const HAS_ACTIONS: u8 = 1;
 /// Users saw something of the step.
 pub(super) const VISIBLE: u8 = 2;
@@ -74,7 +73,6 @@ pub(super) fn is_own_command(input: &Input, own: TurnRef, asks: &HashSet<u32>) -
     }
 }
 
-/// Extracts a turn from the entries of a recording.
 pub(super) struct TurnSlicer<'a> {
     turn: &'a str,
     cut: Option<TurnSlice>,
@@ -91,7 +89,6 @@ pub(super) struct TurnSlicer<'a> {
     has_foreign: bool,
 }
 
-/// An extracted turn.
 #[derive(Default)]
 pub(super) struct TurnSlice {
     pub(super) marks: Vec<StepPosition>,
@@ -249,7 +246,6 @@ impl<'a> TurnSlicer<'a> {
     }
 }
 
-/// Returns the flags that an action gives its step.
 fn flags_of(action: &Action) -> u8 {
     match action {
         Action::Event(event) => match &event.kind {

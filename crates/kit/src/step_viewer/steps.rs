@@ -22,7 +22,6 @@ use aetheel_recording::{
     EntryKind, Header, MAX_READ_BYTES, ReadError, RecordingEntry, RecordingLine, RecordingLines,
 };
 
-/// Maximum number of the host's notes that a step shows.
 const MAX_NOTES: usize = 20;
 
 /// Properties of a recorded turn.
@@ -286,7 +285,6 @@ impl TurnSteps {
         Ok(())
     }
 
-    /// Reads the entries of a step.
     fn entries(&self, mark: StepPosition, bytes: &mut Vec<u8>) -> io::Result<Vec<EntryKind>> {
         bytes.resize(mark.length as usize, 0);
         self.file.read_exact_at(bytes, mark.start)?;

@@ -17,7 +17,6 @@ pub(super) struct TextPart {
 }
 
 impl TextPart {
-    /// Returns the description of the part with a text.
     pub(super) fn describe(self, text: String) -> ActionDescription {
         let (what, style) = match self.is_thinking {
             true => ("thinking", Style::Quiet),
@@ -27,7 +26,6 @@ impl TextPart {
     }
 }
 
-/// An action that adds to a part of a text.
 pub(super) struct StreamedText<'a> {
     pub(super) part: TextPart,
     pub(super) event: &'a TextEvent,
@@ -47,7 +45,6 @@ impl<'a> StreamedText<'a> {
     }
 }
 
-/// The type and the content of an action.
 pub(super) struct ActionDescription {
     turn: Option<u32>,
     pub(super) what: String,

@@ -11,7 +11,6 @@ use crate::replay::ReplayResult;
 use aetheel_model::agent::Action;
 use aetheel_model::plain::shortened;
 
-/// Maximum number of characters of a value that are shown.
 const MAX_SHOWN: usize = 300;
 
 /// The difference between the actual and the expected actions of a recording.

@@ -49,7 +49,6 @@ struct VisibleAnswer {
     boundary: u64,
 }
 
-/// A part of an answer's text.
 #[derive(Default)]
 struct AnswerPart {
     /// The text before the last tool event.
@@ -113,7 +112,6 @@ pub struct Examination {
 pub struct OutputLedger {
     units: VecDeque<OutputUnit>,
     bytes: usize,
-    /// The number of the next unit.
     next: u64,
     /// The number of the first unit of the last call into the guest.
     batch: u64,

@@ -215,7 +215,6 @@ impl Scan {
     }
 }
 
-/// Removes the kinds of objects from a position.
 fn without_kinds(position: &str) -> String {
     let mut path = String::new();
     for (at, part) in position.split('<').enumerate() {
@@ -267,7 +266,6 @@ fn letters(text: &str) -> impl Iterator<Item = (usize, char)> + '_ {
         .flat_map(|(at, c)| c.to_lowercase().map(move |lower| (at, lower)))
 }
 
-/// The place of a text in a value.
 struct Place {
     /// The position.
     key: String,

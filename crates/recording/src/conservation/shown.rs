@@ -19,16 +19,13 @@ const STREAM_LIMIT: usize = 256 << 10;
 
 type StreamKey = (StreamKind, TurnKey, String);
 
-/// The kind of a streamed text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum StreamKind {
-    /// The answer.
     Answer,
     /// Text of an answer that its backend withdrew, so that people no longer see it.
     Withdrawn,
     /// Thinking, or text of another agent that this one asked.
     Aside,
-    /// The output of a tool.
     ToolOutput,
 }
 
@@ -79,7 +76,6 @@ impl ShownText {
         }
     }
 
-    /// Adds the next piece of a streamed text.
     pub(super) fn stream(&mut self, key: StreamKey, piece: &str) {
         if self.streams.len() >= STREAMS && !self.streams.contains_key(&key) {
             self.overflowed = true;

@@ -84,7 +84,6 @@ impl RecordingFile {
         Self { written: Some(watch::Sender::new(0)), ..self }
     }
 
-    /// Continues an existing file.
     pub(super) fn continued(self) -> Self {
         Self { continues: true, ..self }
     }
@@ -295,7 +294,6 @@ impl RecordingsFolder {
         done
     }
 
-    /// Writes all buffers.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let paths: Vec<PathBuf> = self.open.keys().cloned().collect();
         // Every recording is written, even if others fail.

@@ -83,7 +83,6 @@ pub(super) struct StoredRecording {
     pub(super) bytes: u64,
 }
 
-/// Adds the recordings directly in a folder.
 fn recordings_in(
     folder: &Path,
     now: SystemTime,

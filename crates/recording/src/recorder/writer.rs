@@ -12,7 +12,6 @@ use super::folder::{RecordingFile, RecordingsFolder};
 /// Number of messages after which awaited lines are written even if more messages arrive.
 const FLUSH_EVERY: u32 = 256;
 
-/// A request to the thread.
 pub(super) enum RecorderMessage {
     Line(Arc<RecordingFile>, f64, String),
     /// Continue a cut recording with this checkpoint, before which the link added so many lines.

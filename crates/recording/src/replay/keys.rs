@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, HashMap};
 use crate::{EntryKind, RecordingEntry};
 use aetheel_model::agent::{Action, HostCommand, Input};
 
-/// The things for which a guest chooses keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum KeyKind {
     Process,
@@ -131,7 +130,6 @@ impl Keys {
     }
 }
 
-/// Returns the key that an action chooses.
 fn key_in_action(action: &Action) -> Option<(KeyKind, u32)> {
     Some(match action {
         Action::Spawn(spawn) => (KeyKind::Process, spawn.proc),

@@ -167,7 +167,6 @@ pub enum BlockKind {
 }
 
 impl BlockKind {
-    /// Returns the text of a block that is a text.
     fn words(&self) -> Option<&BoundedText> {
         match self {
             Self::Text(words) | Self::Thinking(words) | Self::SubAgent(_, words) => Some(words),

@@ -9,7 +9,6 @@ use aetheel_model::agent::{
 
 const HEADER: &str = r#"{"aetheel-recording":1,"link":"1f0c9a2e","backend":"demo","backend-version":"0.1.0","generation":1,"digest":"d","agent-version":"1.2","started":"2026-11-23T10:00:00Z"}"#;
 
-/// A recording in a temporary folder.
 struct TestRecording(tempfile::TempDir);
 
 impl TestRecording {
@@ -63,7 +62,6 @@ fn ends(t: u64, turn: &str) -> Value {
     json!({"t": t, "ending": {"turn": turn, "how": "completed"}})
 }
 
-/// Returns a short description of each block.
 fn short(told: &TurnTranscript) -> Vec<String> {
     let one = |block: &Block| {
         let what = match &block.kind {

@@ -37,7 +37,6 @@ pub struct NeededWord {
     pub word: String,
 }
 
-/// The result of replacing words.
 pub(super) struct ReplacedWords {
     pub(super) entries: Vec<RecordingEntry>,
     /// The expected text with placeholders.

@@ -15,7 +15,6 @@ pub(super) const MAX_KEPT_DIGITS: usize = 3;
 /// Numbers with fewer digits are not replaced: they are codes, versions and counters.
 const MIN_NUMBER_DIGITS: usize = 5;
 
-/// The kind of text in which a word occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum WordContext {
     /// A name of a field, type or method, such as `item/completed`.

@@ -19,7 +19,6 @@ pub(super) enum ItemClass {
     Report,
 }
 
-/// A comparable item of a turn.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TurnItem {
     /// The index of the entry that caused it.
@@ -200,7 +199,6 @@ impl Collected<'_> {
         self.push(entry, ItemClass::Report, kind, json!(event));
     }
 
-    /// Adds a piece to the item with its key.
     fn piece(&mut self, entry: usize, kind: &'static str, key: PieceKey, text: &str, anew: bool) {
         let known = self.pieces.get(&key).and_then(|at| self.items.get_mut(*at));
         match known.map(|item| &mut item.value) {

@@ -33,9 +33,7 @@ use aetheel_model::agent::{Action, StartTurn, TurnKey};
 pub const MAX_COMPARED_BYTES: u64 = 8 << 20;
 /// Maximum time for reading one turn with both versions.
 const COMPARE_TIMEOUT: Duration = Duration::from_secs(20);
-/// Maximum number of differences of one turn that are returned.
 const MAX_DIFFERENCES: usize = 50;
-/// Maximum length of a text in a difference, in characters.
 const MAX_TEXT_CHARS: usize = 160;
 
 /// A difference between the two readings of a turn. `None` on one side means that it has no such
@@ -208,7 +206,6 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Both readings of a turn.
 struct Readings<'a> {
     tape: &'a ParsedRecording,
     turn: TurnKey,
@@ -247,7 +244,6 @@ impl Readings<'_> {
         found
     }
 
-    /// Returns the command that started the turn.
     fn start(&self) -> Option<&StartTurn> {
         let mut starts = self.tape.entries.iter().filter_map(RecordingEntry::turn_start);
         starts.find(|start| start.turn == self.turn)
@@ -324,7 +320,6 @@ impl Readings<'_> {
         differences.collect()
     }
 
-    /// Compares the items of one kind in order.
     fn compare_items(&self, kind: &'static str, found: &mut Vec<TurnDifference>) {
         let of = |reading: &Reading<'_>| -> Vec<TurnItem> {
             reading.items.iter().filter(|item| item.kind == kind).cloned().collect()

@@ -7,7 +7,6 @@ use crate::transcript::{AskBlock, BlockKind};
 use aetheel_model::agent::{Ask, AskDecision, AskKey, AskKind, ToolRequest, ToolResult, TurnRef};
 use aetheel_model::host_tool::{AskPeople, HostToolKind};
 
-/// The blocks of questions.
 #[derive(Default)]
 pub(super) struct AskBlocks {
     asks: HashMap<AskKey, usize>,

@@ -4,7 +4,6 @@ use crate::transcript::{AskBlock, Block, BlockKind, BoundedText, ToolBlock};
 
 /// Maximum number of blocks of a turn. Further blocks are only counted.
 pub(super) const MAX_BLOCKS: usize = 4_000;
-/// Maximum size of one text, in bytes.
 const MAX_TEXT_BYTES: usize = 4 << 20;
 /// Maximum size of all texts of a turn together, in bytes.
 const MAX_TOTAL_BYTES: usize = 24 << 20;
@@ -38,7 +37,6 @@ impl TextSize {
         self.0 += fitting;
     }
 
-    /// Empties a text.
     pub(super) fn clear(&mut self, words: &mut BoundedText) {
         self.0 -= words.text.len();
         *words = BoundedText::default();
@@ -97,14 +95,12 @@ impl BoundedBlocks {
         self.list[at].kind.words().map_or("", |words| &words.text)
     }
 
-    /// Appends to the text of a block.
     pub(super) fn append(&mut self, at: usize, text: &str) {
         if let Some(words) = self.list[at].kind.words_mut() {
             self.size.add_to(words, text);
         }
     }
 
-    /// Empties the text of a block.
     pub(super) fn clear_text(&mut self, at: usize) {
         if let Some(words) = self.list[at].kind.words_mut() {
             self.size.clear(words);
@@ -119,7 +115,6 @@ impl BoundedBlocks {
         }
     }
 
-    /// Returns the question of a block.
     pub(super) fn asked(&mut self, at: usize) -> Option<&mut AskBlock> {
         match &mut self.list[at].kind {
             BlockKind::Asked(asked) => Some(asked),

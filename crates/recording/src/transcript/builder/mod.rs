@@ -26,7 +26,6 @@ use aetheel_model::agent::{
     HostCommand, Input, PromptPart, SessionKey, SessionReady, StartTurn, TurnDone, TurnRef,
 };
 
-/// Maximum number of parts of a prompt.
 const MAX_PARTS: usize = 50;
 
 /// The beginning of the turn in the recording.
@@ -325,7 +324,6 @@ impl TranscriptBuilder {
     }
 }
 
-/// Returns the text of a part of a message.
 fn part_text(part: PromptPart) -> String {
     match part {
         PromptPart::Text(text) => text,
