@@ -42,7 +42,6 @@ pub(crate) async fn run(args: BenchArgs) -> u8 {
     }
 }
 
-/// The measurements of one component.
 struct BenchResult {
     title: String,
     size: u64,

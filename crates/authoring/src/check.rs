@@ -115,7 +115,6 @@ impl CheckResult {
     }
 }
 
-/// Prints an area with its findings and notes.
 pub(super) fn print_area(page: OutputStyle, area: &Area) {
     let mark = match (area.findings.is_empty(), area.trials) {
         (false, _) => page.bad("FAIL"),

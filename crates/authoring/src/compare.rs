@@ -37,7 +37,6 @@ struct CompareReport {
     counts: RecordingCounts,
 }
 
-/// Numbers of recordings by outcome.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct RecordingCounts {
@@ -46,17 +45,14 @@ struct RecordingCounts {
     as_before: usize,
     otherwise: usize,
     unreadable: usize,
-    /// Recordings that could not be compared.
     skipped: usize,
 }
 
-/// A recording, and the outcome of its comparison.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct ComparedRecording {
     /// Its path, below the folder of recordings if it is there.
     recording: String,
-    /// Its backend, if known.
     backend: Option<String>,
     /// Whether another version than the current one made the recording.
     by_another_component: bool,
@@ -84,7 +80,6 @@ enum RecordingOutcome {
     },
 }
 
-/// The reason why a recording was not compared.
 #[derive(Debug, thiserror::Error)]
 enum SkipReason {
     #[error("it cannot be opened: {0}")]
@@ -131,7 +126,6 @@ async fn find(config: &Config, args: &CompareArgs) -> Result<Vec<PathBuf>, KitEr
     listed.await.unwrap_or_else(|error| Err(KitError::failed(error.to_string())))
 }
 
-/// Compares recordings, one after the other.
 async fn compare_all(
     config: &Config,
     backends: &dyn Backends,
@@ -257,7 +251,6 @@ impl CompareReport {
         Self { fit: !recordings.iter().any(ComparedRecording::fails), recordings, counts }
     }
 
-    /// Formats the report as text.
     fn page(&self, style: OutputStyle) -> String {
         let mut lines: Vec<String> =
             self.recordings.iter().flat_map(|row| row.lines(style)).collect();

@@ -64,7 +64,6 @@ impl GuestOutput {
         lines.iter().for_each(|line| terminal::line(&format!("  {}", page.dim(line))));
     }
 
-    /// Forgets the lines.
     pub(super) fn clear(&self) {
         *self.0.lock() = OutputLines::default();
     }

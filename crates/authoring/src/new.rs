@@ -28,7 +28,6 @@ pub(crate) fn run(args: NewArgs) -> u8 {
     }
 }
 
-/// Creates the project and returns the number of its files.
 fn create(
     name: &str,
     lang: Language,
@@ -84,7 +83,6 @@ pub(crate) fn write(
     Ok(files.len())
 }
 
-/// The placeholder for the backend's name in the templates.
 const NAME_PLACEHOLDER: &str = "{{name}}";
 
 /// Returns whether `wit/descriptor.schema.json` allows this name.

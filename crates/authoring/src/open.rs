@@ -10,7 +10,6 @@ use aetheel_recording::case::Case;
 use aetheel_settings::NAMES;
 use aetheel_wasm::{AdmissionError, ComponentBackend, Engine, EngineError, Inspection};
 
-/// An admitted component.
 pub(crate) struct OpenedComponent {
     pub(crate) inspection: Inspection,
     pub(crate) backend: ComponentBackend,
@@ -37,7 +36,6 @@ pub(crate) fn profiling_engine() -> Result<Engine, KitError> {
     cached(Engine::profiling)
 }
 
-/// A constructor of [`Engine`].
 type MakeEngine =
     fn(&ResourceLimits, Option<&Path>, &'static [&'static str]) -> Result<Engine, EngineError>;
 
@@ -59,7 +57,6 @@ pub(crate) async fn component(engine: &Engine, path: &Path) -> Result<OpenedComp
     }
 }
 
-/// Returns the error of a component that is not admitted.
 pub(crate) fn refused(path: &Path, error: &AdmissionError) -> KitError {
     let code = match error {
         AdmissionError::Read(_) | AdmissionError::NotAFile | AdmissionError::Changing => {
@@ -71,7 +68,6 @@ pub(crate) fn refused(path: &Path, error: &AdmissionError) -> KitError {
     KitError { code, text, hint: Some(error.hint()) }
 }
 
-/// Reads one recording.
 pub(crate) async fn case(path: PathBuf) -> Result<Case, KitError> {
     let mut found = read_cases(vec![path.clone()]).await?;
     match found.pop() {
@@ -99,7 +95,6 @@ pub(crate) fn default_case_folders(component: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// Returns the name and version of a component.
 pub(crate) fn title(opened: &OpenedComponent) -> String {
     let descriptor = &opened.inspection.descriptor;
     format!("{} {}", descriptor.name, descriptor.version)

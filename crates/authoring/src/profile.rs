@@ -22,10 +22,8 @@ use aetheel_wasm::{FunctionShare, StackProfile};
 const MEASURE_TIME: Duration = Duration::from_secs(3);
 /// Inputs per call, about as many as a busy agent produces at once.
 const INPUTS_PER_CALL: usize = 64;
-/// The number of functions that are printed.
 const FUNCTIONS_SHOWN: usize = 10;
 
-/// The result of a measurement.
 struct ProfileResult {
     title: String,
     output: PathBuf,

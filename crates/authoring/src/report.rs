@@ -25,7 +25,6 @@ use aetheel_recording::case::Case;
 
 /// Variables that contain the name of the user or of the machine.
 const NAME_VARIABLES: [&str; 5] = ["USER", "LOGNAME", "SUDO_USER", "HOSTNAME", "HOST"];
-/// The file with the name of the machine.
 const HOST_NAME_FILE: &str = "/etc/hostname";
 
 pub(crate) async fn run(settings: OperatorSettings, args: &ReportArgs) -> u8 {
@@ -130,7 +129,6 @@ fn write_new(output: &Path, text: &str) -> Result<(), KitError> {
     written.map_err(|error| KitError::usage(format!("cannot write {}: {error}", output.display())))
 }
 
-/// Returns the limits of the sandbox for the report.
 fn guest_limits(limits: &ResourceLimits) -> ReportedLimits {
     let call_ms = u64::try_from(limits.guest_call.as_millis()).unwrap_or(u64::MAX);
     ReportedLimits { memory: limits.guest_memory as u64, call_ms }

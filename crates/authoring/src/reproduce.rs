@@ -142,7 +142,6 @@ fn print(
     }
 }
 
-/// Prints an input and the actions that the backend returned for it.
 fn print_step(page: OutputStyle, case: &Case, result: &Reproduction, at: usize) {
     let input = case.tape.entries.get(at).and_then(|entry| entry.input());
     let input = input.map(aetheel_recording::brief).unwrap_or_default();

@@ -34,7 +34,6 @@ struct CrashReport {
     version: String,
     /// Whether the component that made the recording is still there and read it.
     same_component: bool,
-    /// Inputs in the recording.
     inputs: usize,
     checkpoints: usize,
     rebuilt: usize,
@@ -48,7 +47,6 @@ struct CrashReport {
     points: Vec<CrashRow>,
 }
 
-/// One simulated crash.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct CrashRow {
@@ -56,7 +54,6 @@ struct CrashRow {
     line: usize,
     /// The line of the checkpoint from which the guest was rebuilt. `None` for the beginning.
     checkpoint: Option<usize>,
-    /// Inputs that the guest replayed.
     replayed: usize,
     ms: u64,
     /// Why the guest could not be rebuilt.
@@ -134,7 +131,6 @@ fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Returns the next step after a failure.
 fn hint(failure: &RebuildError) -> &'static str {
     match failure {
         RebuildError::Incomplete(_) | RebuildError::Unreadable => {

@@ -75,7 +75,6 @@ pub(super) fn print_failure(
     false
 }
 
-/// The outcome of a case, after files were updated.
 enum CaseOutcome {
     Passed,
     Updated(PathBuf),

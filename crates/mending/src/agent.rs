@@ -19,7 +19,6 @@ use aetheel_turn::{
     TurnRequest, run,
 };
 
-/// Maximum number of tool uses in a round.
 const MAX_TOOL_USES: u32 = 300;
 
 /// The agent of the operator's choice.

@@ -90,7 +90,6 @@ fn read_case(path: &Path) -> Option<Case> {
     Some(Case { path: path.to_owned(), tape, actions: None })
 }
 
-/// Returns each turn of a recording.
 fn turns_of(case: Case) -> Vec<LostRecording> {
     let turns = case.tape.entries.iter().filter_map(|entry| match &entry.kind {
         EntryKind::Turn { turn, .. } => Some(turn.clone()),

@@ -6,9 +6,7 @@ use std::path::{Path, PathBuf};
 
 use aetheel_kit::mend::SourceFiles;
 
-/// Largest file that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 4 << 20;
-/// Largest number of files in a folder of sources.
 const MAX_FILES: usize = 5_000;
 /// Folders that hold no sources.
 const OUTPUT_FOLDERS: [&str; 2] = ["target", ".git"];

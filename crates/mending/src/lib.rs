@@ -187,7 +187,6 @@ impl Mending {
         Err(MendError::Refused { rounds: rounds.len(), reasons })
     }
 
-    /// Judges the sources in an agent's folder.
     async fn judge_folder(
         &self,
         folder: &Path,

@@ -79,7 +79,6 @@ pub fn line_of(finding: &MendFinding) -> String {
     finding.to_string()
 }
 
-/// Returns the text of a recording.
 fn text_of(tape: &ParsedRecording) -> String {
     let header = serde_json::to_string(&tape.header).unwrap_or_default();
     let entries = tape.entries.iter().filter_map(|entry| serde_json::to_string(entry).ok());

@@ -23,11 +23,9 @@ use aetheel_model::agent::descriptor::Framing;
 use aetheel_process::Custody;
 use aetheel_turn::{Launch, LaunchError, Launcher as _, OutputLine, ProcessEvent, Reach};
 
-/// Longest build.
 const BUILD_TIMEOUT: Duration = Duration::from_secs(20 * 60);
 /// Time limit for the question which toolchain is used.
 const TOOLCHAIN_TIMEOUT: Duration = Duration::from_secs(60);
-/// The target of backends.
 const TARGET: &str = "wasm32-wasip2";
 /// Number of lines of a failed build that are kept, from its end.
 const KEPT_LINES: usize = 80;
@@ -240,7 +238,6 @@ impl Workshop {
     }
 }
 
-/// Returns the components in a folder.
 fn components(folder: &Path) -> Vec<PathBuf> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     files.filter(|path| path.extension().is_some_and(|end| end == "wasm")).collect()

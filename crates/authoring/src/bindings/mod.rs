@@ -23,7 +23,6 @@ use aetheel::terminal::print_stderr;
 enum GeneratorError {
     #[error(transparent)]
     Contract(#[from] ContractError),
-    /// The generator's message.
     #[error("cannot make bindings: {0}")]
     Generator(String),
     /// The message of the library that computes the memory layout.

@@ -9,7 +9,6 @@ use std::fmt::Write as _;
 
 use wit_parser::{Docs, Resolve, Type, TypeDefKind, WorldId, WorldItem};
 
-/// Name of the generated file.
 pub(super) const FILE: &str = "contract.d.ts";
 
 /// Returns the types of everything the world exports.

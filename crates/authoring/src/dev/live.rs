@@ -16,7 +16,6 @@ use aetheel_store::workspace::{LiveAnswer, LiveFolder, LiveHandover, component_d
 
 /// How long the gateway may take to load a build.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
-/// Interval at which the gateway's answer is read.
 const ANSWER_INTERVAL: Duration = Duration::from_millis(25);
 
 /// The channel that the builds serve. Dropping it withdraws the last one.
@@ -120,7 +119,6 @@ impl EndSignals {
         })
     }
 
-    /// Waits for one of the signals.
     pub(super) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}

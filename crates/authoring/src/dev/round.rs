@@ -47,7 +47,6 @@ pub(super) struct Author<'a> {
     printed: GuestOutput,
     /// The recordings, once the name of the backend is known.
     recordings: Option<Vec<Case>>,
-    /// The component that the recordings are compared with.
     baseline: Option<ComparedComponent>,
     good: bool,
 }

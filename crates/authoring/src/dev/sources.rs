@@ -19,7 +19,6 @@ const QUIET: Duration = Duration::from_millis(30);
 /// Names of folders that compilers write, for projects without a `.gitignore`.
 const OUTPUT_FOLDERS: [&str; 4] = ["target", "node_modules", "zig-out", "__pycache__"];
 
-/// The watched sources of a project.
 pub(super) struct Sources {
     folder: PathBuf,
     watcher: RecommendedWatcher,

@@ -13,7 +13,6 @@ use crate::open;
 use aetheel::commands::kit::KitError;
 use aetheel_wasm::{Engine, LoadedPolicy};
 
-/// Loads a policy with the same checks as the gateway.
 async fn policy(engine: &Engine, path: &Path) -> Result<LoadedPolicy, KitError> {
     LoadedPolicy::open(engine, path).await.map_err(|error| open::refused(path, &error))
 }

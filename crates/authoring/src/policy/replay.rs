@@ -28,7 +28,6 @@ use aetheel_runtime::ordinary::open_ordinary;
 use aetheel_settings::Config;
 use aetheel_store::workspace::{Channels, Workspace};
 
-/// Maximum length of a line, in bytes.
 const MAX_LINE_BYTES: usize = 16 << 20;
 
 /// The reason why a recording is left out.

@@ -17,7 +17,6 @@ use aetheel_wasm::LoadedPolicy;
 /// Maximum length of a request and of a reason, in characters.
 const TEXT_LIMIT: usize = 120;
 
-/// A recorded request with the policy's decision.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct ReplayedRequest {
@@ -26,7 +25,6 @@ pub(super) struct ReplayedRequest {
     lane: String,
     kind: String,
     request: String,
-    /// The policy's reason.
     reason: String,
     /// The words of people who denied it.
     words: Option<String>,
@@ -114,7 +112,6 @@ impl DecisionCounts {
         counts.add(&request.outcome);
     }
 
-    /// Returns the counts, each with its title.
     fn rows(&self) -> [(&'static str, OutcomeCounts); 4] {
         [
             ("policy allows", self.allow),
@@ -133,7 +130,6 @@ pub(super) struct ReplayReport {
     sha256: String,
     #[serde(skip)]
     title: String,
-    /// The number of recordings that were read.
     pub(super) recordings: u32,
     /// Requests that settings or another policy decided, which are not compared.
     automatic: u32,
@@ -162,7 +158,6 @@ impl ReplayReport {
         self.left_out.push(format!("{}: {why}", path.display()));
     }
 
-    /// Adds a request.
     pub(super) fn add(&mut self, request: ReplayedRequest) {
         if request.outcome == RequestOutcome::Automatic {
             self.automatic += 1;

@@ -225,7 +225,6 @@ struct RecordingWriter {
     lines: usize,
     /// The start command of every turn, without its number and prompt.
     turn_template: StartTurn,
-    /// The id of the current turn.
     turn: String,
 }
 
@@ -351,7 +350,6 @@ impl RecordingWriter {
         })
     }
 
-    /// Removes the file of an empty recording.
     fn discard(self) {
         // If this fails, an empty recording remains, which does no harm.
         let _ = std::fs::remove_file(self.path);

@@ -13,7 +13,6 @@ const INTERRUPT_COMMAND: &str = "/interrupt";
 /// Records a person's answer: the number of the question, counted from 1, and the decision.
 const ANSWER_COMMAND: &str = "/answer";
 
-/// The next step of the script.
 #[derive(Debug, PartialEq)]
 pub(super) enum StdinStep {
     /// Write these bytes to the agent's stdin.
@@ -22,9 +21,7 @@ pub(super) enum StdinStep {
     Turn(String),
     /// Record an interruption of the turn.
     Interrupt,
-    /// Record an answer.
     Answer(AskAnswer),
-    /// Close the agent's stdin.
     Close,
 }
 
@@ -35,7 +32,6 @@ pub(super) struct StdinScript {
     /// Text that marks the end of a turn when a line of the agent contains it.
     until: Option<String>,
     pending: VecDeque<StdinStep>,
-    /// The incomplete last line.
     partial_line: Vec<u8>,
     /// Whether a turn is running, according to the agent's lines.
     running: bool,
@@ -60,7 +56,6 @@ impl StdinScript {
         }
     }
 
-    /// Ends the input.
     pub(super) fn end(&mut self) {
         if !self.partial_line.is_empty() {
             let mut line = std::mem::take(&mut self.partial_line);
