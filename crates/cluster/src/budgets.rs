@@ -21,7 +21,6 @@ use aetheel_model::budget::{
 
 /// How long turns are kept after their end. Months are the longest periods of budgets.
 const KEPT: Duration = Duration::from_secs(34 * 24 * 60 * 60);
-/// The largest number of turns that one call returns.
 const MAX_TURNS: i32 = 2_000;
 
 impl From<ClusterError> for ClusterBudgetsAway {

@@ -52,7 +52,6 @@ pub(super) struct Database {
     config: Config,
     tls: MakeRustlsConnect,
     client: Mutex<Option<Arc<Client>>>,
-    /// Time limit for one call.
     call_timeout: Duration,
 }
 

@@ -8,7 +8,6 @@ use super::database::{Database, OLDEST_SERVER, SCHEMA, schema_version};
 use super::nodes::{self, Node};
 use super::{Cluster, ClusterError, SKEW_LIMIT, SKEW_WARNING_LIMIT};
 
-/// Time limit for one call.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The state of the database.

@@ -8,7 +8,6 @@ use super::{Cluster, ClusterError, SqlValue};
 /// Writes and reads the lines of a node's journal.
 pub struct JournalLines {
     cluster: Cluster,
-    /// Number of the next batch.
     batch: i64,
     /// Number of the latest attempt to write a batch.
     attempt: i64,

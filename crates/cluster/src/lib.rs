@@ -99,7 +99,6 @@ const SKEW_WARNING_LIMIT: Duration = Duration::from_secs(2);
 
 /// Time limit for transfers that may be large.
 const BULK_TIMEOUT: Duration = Duration::from_secs(60);
-/// A parameter of a statement.
 type SqlValue<'a> = &'a (dyn tokio_postgres::types::ToSql + Sync);
 
 /// The settings of a node.
@@ -137,7 +136,6 @@ pub struct Cluster {
 struct ClusterState {
     /// The connection for most calls.
     database: Database,
-    /// The connection for renewals.
     renewals: Database,
     /// The connection for journal lines, so that they never wait for other calls.
     journal: Database,
@@ -247,7 +245,6 @@ impl ClusterState {
     }
 }
 
-/// Returns the first event number of a process start.
 fn first_number(start: u64) -> u64 {
     start << EVENT_NUMBER_BITS
 }

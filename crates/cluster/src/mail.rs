@@ -26,7 +26,6 @@ pub(crate) const FILE_NEWS: &str = "files";
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Delay before the next query when the database is unreachable.
 const RETRY_DELAY: Duration = Duration::from_millis(250);
-/// The largest number of messages that one query returns.
 const MAX_MESSAGES: i64 = 500;
 /// Longer keys are replaced by their beginning and a digest, because an index limits their length.
 const MAX_KEY_BYTES: usize = 512;
@@ -209,7 +208,6 @@ async fn listen(inner: &ClusterState) {
     }
 }
 
-/// Queries for messages once.
 async fn poll_messages(inner: &ClusterState) -> Result<Vec<ReceivedMessage>, ClusterError> {
     // Only one query at a time: an acknowledged message may be forgotten once no query is running
     // that began before.

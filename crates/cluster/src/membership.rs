@@ -69,11 +69,9 @@ const PURGE_EVERY: u32 = 400;
 /// Minimum time between the end of a renewal and the next one.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The membership of this process.
 pub(super) struct Membership {
     /// The number of this process start.
     pub(super) start: i64,
-    /// How the node joined.
     pub(super) join_kind: JoinKind,
     /// Permits writing to Discord.
     pub(super) lease: Lease,

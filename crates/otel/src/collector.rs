@@ -16,7 +16,6 @@ use reqwest::{Client, StatusCode, Url};
 
 use crate::options::TraceOptions;
 
-/// Maximum time of one request.
 const REQUEST_LIMIT: Duration = Duration::from_secs(10);
 /// Maximum size of an answer, in bytes.
 const ANSWER_LIMIT: usize = 64 << 10;
@@ -29,7 +28,6 @@ pub(crate) enum CollectorError {
     /// The collector cannot be reached, or does not answer in time.
     #[error("{0}")]
     Unreachable(String),
-    /// The collector answers with another status.
     #[error("the collector answers with status {0}")]
     Status(StatusCode),
 }
@@ -44,16 +42,12 @@ impl CollectorError {
     }
 }
 
-/// The collector's answer to a batch.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct BatchReceipt {
-    /// Number of spans that it rejected.
     pub(crate) rejected: u64,
-    /// Its reason.
     pub(crate) message: String,
 }
 
-/// A collector.
 pub(crate) struct Collector {
     client: Client,
     address: Url,
@@ -76,7 +70,6 @@ impl Collector {
         Ok(Self { client, address: options.address.clone(), resource: (&options.resource).into() })
     }
 
-    /// Returns the body of the request for a batch.
     pub(crate) fn body(&self, batch: Vec<SpanData>) -> Vec<u8> {
         let resource_spans = group_spans_by_resource_and_scope(batch, &self.resource);
         ExportTraceServiceRequest { resource_spans }.encode_to_vec()

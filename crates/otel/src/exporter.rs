@@ -20,7 +20,6 @@ use crate::options::TraceOptions;
 
 /// Maximum number of spans that wait for the collector.
 const QUEUE: usize = 2_048;
-/// Maximum number of spans in a request.
 const MAX_BATCH: usize = 512;
 /// How long a span waits for others before it is sent.
 const BATCH_TIME: Duration = Duration::from_secs(1);
@@ -118,7 +117,6 @@ struct SpanLosses {
     counts: Arc<SpanCounts>,
     /// Number of spans lost since the last warning.
     lost: u64,
-    /// The latest problem.
     problem: Option<String>,
     /// When the last warning was logged, until spans arrive again.
     warned: Option<Instant>,

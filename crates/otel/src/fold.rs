@@ -24,7 +24,6 @@ const MAX_OPEN: usize = 10_000;
 /// Maximum length of a name or an id, in bytes.
 const MAX_WORD: usize = 128;
 
-/// The turns that run now.
 #[derive(Debug)]
 pub(crate) struct TracedTurns {
     scope: InstrumentationScope,
@@ -179,10 +178,8 @@ impl TracedTurns {
     }
 }
 
-/// A tool use that has ended.
 struct EndedTool {
     span: SpanId,
-    /// The span that contains it.
     parent: SpanId,
     name: String,
     kind: String,
@@ -239,7 +236,6 @@ impl TracedTurn {
         }
     }
 
-    /// Ends a tool use.
     fn end_tool(&mut self, turn: &ObservedTurn, id: &str) -> Option<EndedTool> {
         let tool = self.tools.get_mut(id)?;
         // It ended before.

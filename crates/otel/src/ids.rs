@@ -10,7 +10,6 @@ pub(crate) fn trace_id(turn: &ObservedTurn) -> TraceId {
     TraceId::from_bytes(digest(&["trace", &turn.lane, &turn.turn]))
 }
 
-/// Returns the id of a turn's own span.
 pub(crate) fn root_id(turn: &ObservedTurn) -> SpanId {
     SpanId::from_bytes(digest(&["turn", &turn.lane, &turn.turn]))
 }

@@ -9,7 +9,6 @@ use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret as _, SecretString};
 
-/// The path of traces at a collector.
 const TRACES_PATH: &str = "/v1/traces";
 
 /// A setting that cannot be used. Contains no value of `OTEL_EXPORTER_OTLP_HEADERS`.

@@ -13,7 +13,6 @@ use tar::{Archive, EntryType};
 
 use aetheel_model::plain::one_line;
 
-/// Maximum number of files.
 const MAX_FILES: usize = 256;
 /// Maximum total size of the files, in bytes.
 const MAX_UNPACKED_BYTES: u64 = 32 << 20;
@@ -88,7 +87,6 @@ pub fn unpack(packed: &[u8], into: &Path) -> Result<usize, CasesError> {
     Ok(count)
 }
 
-/// Writes a file that does not exist yet.
 fn write(path: &Path, content: &[u8]) -> Result<(), CasesError> {
     let written = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| {
         OpenOptions::new().write(true).create_new(true).open(path)?.write_all(content)

@@ -20,11 +20,9 @@ use crate::error::RegistryError;
 use crate::login::RegistryLogin;
 use crate::reference::{ArtifactReference, is_loopback};
 
-/// Time limit for a connection to be established.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit for the next piece of an answer.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
-/// Maximum number of redirects of one request.
 const MAX_REDIRECTS: usize = 5;
 /// Maximum size of an error message or of a token, in bytes.
 const MAX_TEXT_BYTES: u64 = 64 << 10;
@@ -35,7 +33,6 @@ const MAX_DETAIL_CHARS: usize = 300;
 const DOCKER_HUB: &str = "https://registry-1.docker.io";
 const DOCKER_TOKENS: &str = "https://auth.docker.io";
 
-/// The value of the header `Authorization`.
 #[derive(Clone)]
 enum Authorization {
     Basic(RegistryLogin),
@@ -162,7 +159,6 @@ impl RegistryClient {
         }
     }
 
-    /// Returns whether an address is that of the registry itself.
     fn is_registry(&self, address: &Url) -> bool {
         address.origin() == self.base.origin()
     }

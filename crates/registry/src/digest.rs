@@ -8,7 +8,6 @@ use sha2::{Digest as _, Sha256};
 
 /// The name of the only algorithm, as it begins a digest.
 const ALGORITHM: &str = "sha256:";
-/// The number of hexadecimal digits after it.
 const HEX_DIGITS: usize = 64;
 
 /// A digest such as `sha256:…`, with 64 lower-case hexadecimal digits.

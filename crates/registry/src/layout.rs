@@ -19,7 +19,6 @@ const LAYOUT_FILE: &str = "oci-layout";
 const INDEX_FILE: &str = "index.json";
 /// The annotation with the reference of an artifact.
 const REF_NAME: &str = "org.opencontainers.image.ref.name";
-/// Maximum size of the index, in bytes.
 const MAX_INDEX_BYTES: u64 = 4 << 20;
 
 /// The reason why a folder with artifacts cannot be used.

@@ -12,7 +12,6 @@ use serde::Deserialize;
 use aetheel_model::registry_key::RegistryKey;
 use aetheel_runtime::ordinary::read_ordinary;
 
-/// Maximum size of Docker's file, in bytes.
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
 
 /// The reason why Docker's file is not used.
@@ -106,7 +105,6 @@ impl RegistryLogin {
 struct NotHere(String);
 
 impl DockerConfig {
-    /// Returns the credentials of a registry.
     fn login(&self, registry: &str) -> Result<Option<RegistryLogin>, NotHere> {
         if let Some((_, helper)) = self.cred_helpers.iter().find(|(of, _)| host(of) == registry) {
             return Err(NotHere(format!("the helper {helper:?}")));

@@ -6,26 +6,19 @@ use serde::Deserialize;
 
 use crate::digest::BlobDigest;
 
-/// The media type of the manifest itself.
 pub(crate) const MANIFEST_TYPE: &str = "application/vnd.oci.image.manifest.v1+json";
-/// The media type of the configuration of a Wasm artifact.
 const CONFIG_TYPE: &str = "application/vnd.wasm.config.v0+json";
-/// The media type of a component.
 const COMPONENT_TYPE: &str = "application/wasm";
-/// The media type of a component's minisign signature.
 const SIGNATURE_TYPE: &str = "application/vnd.aetheel.backend.minisig.v1";
-/// The media type of a component's cases.
 const CASES_TYPE: &str = "application/vnd.aetheel.backend.cases.v1.tar+gzip";
 /// The annotation with the file name of a blob.
 pub(crate) const TITLE: &str = "org.opencontainers.image.title";
 
 /// Maximum size of a manifest, in bytes. Real ones have about 1 KiB.
 pub(crate) const MAX_MANIFEST_BYTES: u64 = 256 << 10;
-/// Maximum size of a configuration, in bytes.
 const MAX_CONFIG_BYTES: u64 = 256 << 10;
 /// Maximum size of a signature, in bytes. Real ones have about 300 bytes.
 const MAX_SIGNATURE_BYTES: u64 = 16 << 10;
-/// Maximum size of the compressed cases, in bytes.
 const MAX_CASES_BYTES: u64 = 8 << 20;
 
 /// The reason why a manifest does not describe a backend.
@@ -63,7 +56,6 @@ pub enum ManifestError {
     },
 }
 
-/// A blob that a manifest names.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct BlobDescriptor {
@@ -85,7 +77,6 @@ struct ManifestForm {
     layers: Vec<BlobDescriptor>,
 }
 
-/// The blobs of a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BackendManifest {
     pub(crate) config: BlobDescriptor,

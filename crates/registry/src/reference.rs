@@ -6,7 +6,6 @@ use std::str::FromStr;
 
 use crate::digest::BlobDigest;
 
-/// The beginning of every reference.
 const SCHEME: &str = "oci://";
 /// Maximum length of a name, in bytes (OCI distribution specification).
 const MAX_NAME_BYTES: usize = 255;
@@ -159,7 +158,6 @@ fn host_of(registry: &str) -> &str {
     }
 }
 
-/// Returns whether a host is this machine.
 pub(crate) fn is_loopback(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || address.parse().is_ok_and(|address: IpAddr| address.is_loopback())

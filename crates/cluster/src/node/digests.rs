@@ -14,7 +14,6 @@ const MAX_FILE_BYTES: u64 = 4 << 20;
 /// The file that is left out because the agents of each machine write to it.
 const MEMORY_FILE: &str = "memory.md";
 
-/// The digests of a node, as texts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodeDigests {
     pub(super) files: String,
@@ -38,7 +37,6 @@ pub(super) fn files(config: &Path) -> String {
     short(digest)
 }
 
-/// Returns a digest of the components that serve.
 pub(super) fn components(backends: &dyn Backends) -> String {
     let mut names = backends.names();
     names.sort();

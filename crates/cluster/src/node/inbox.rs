@@ -113,7 +113,6 @@ impl InboxReader {
     }
 }
 
-/// The result of passing a message on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PassedOn {
     /// It has a reader, or gets one in the next process.

@@ -161,7 +161,6 @@ impl LaneMover {
         self.cluster.release_lanes(&opened);
     }
 
-    /// Notifies the authors of messages for closed lanes.
     async fn report_closed_lanes(&mut self) {
         for (message, until) in
             until_answered(|| self.cluster.closed_messages()).await.unwrap_or_default()
@@ -175,7 +174,6 @@ impl LaneMover {
         }
     }
 
-    /// Returns the digests of the operator's files and of the components.
     async fn digests(&self) -> NodeDigests {
         let folder = self.workspace.folder().to_owned();
         let files = tokio::task::spawn_blocking(move || digests::files(&folder)).await;

@@ -17,7 +17,6 @@ use aetheel_store::disk::replace;
 const SCHEDULES_FILE: &str = "schedules.md";
 /// Time between two checks of that file.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-/// Largest size of that file, in bytes.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// Becomes the leader whenever the cluster has no leader and this node is not being drained.

@@ -18,7 +18,6 @@ pub(super) struct ReturningLanes {
     since: Option<Instant>,
 }
 
-/// The decisions about lanes that were to be given back.
 pub(super) struct ReturnDecisions {
     /// Lanes that this node has again, or may still get.
     pub(super) returned: Vec<LaneRow>,

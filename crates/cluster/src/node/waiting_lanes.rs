@@ -6,7 +6,6 @@ use std::collections::{HashMap, HashSet};
 use crate::LaneRow;
 use aetheel_dispatch::ImportedEvents;
 
-/// The closed lanes of this node.
 #[derive(Default)]
 pub(super) struct WaitingLanes {
     /// Their events, by the root of the lane. They begin when the lane is opened.
@@ -16,7 +15,6 @@ pub(super) struct WaitingLanes {
 }
 
 impl WaitingLanes {
-    /// Adds the events of closed lanes.
     pub(super) fn add(&mut self, lanes: &[LaneRow], events: ImportedEvents) {
         let mut rest = events;
         for row in lanes {
@@ -26,7 +24,6 @@ impl WaitingLanes {
         }
     }
 
-    /// Returns the roots of the closed lanes.
     pub(super) fn roots(&mut self) -> Vec<String> {
         if self.events.is_empty() {
             self.notified.clear();
@@ -40,7 +37,6 @@ impl WaitingLanes {
         self.notified.insert(message)
     }
 
-    /// Returns whether a lane, given by its root, waits here.
     pub(super) fn contains(&self, root: &str) -> bool {
         self.events.contains_key(root)
     }

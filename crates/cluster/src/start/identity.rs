@@ -7,7 +7,6 @@ use std::path::Path;
 use aetheel_runtime::ordinary::read_ordinary;
 use aetheel_store::disk::replace;
 
-/// State file with the machine's identity.
 const IDENTITY: &str = "node.md";
 
 /// Returns the identity of this machine in its cluster, or `None` if it never joined one.

@@ -9,7 +9,6 @@ use aetheel_runtime::ordinary::read_ordinary;
 
 /// The state files whose lines move with their lanes.
 const LANE_FILES: [&str; 4] = ["sessions.md", "history.md", CHAT_FILE, "agent-schedules.md"];
-/// The state file of the adapter for Discord.
 pub(crate) const CHAT_FILE: &str = "discord.md";
 /// Time between two checks for changed state files.
 const MIRROR_INTERVAL: Duration = Duration::from_millis(500);
