@@ -80,7 +80,6 @@ fn kinds() -> PossibleValuesParser {
 }
 
 impl AuditCommand {
-    /// Runs the command. Returns the exit code.
     pub(super) fn run(self) -> u8 {
         match self {
             Self::Verify { common, head, json } => with_sound_settings(&common, |settings| {

@@ -30,7 +30,6 @@ struct CheckReport {
     lines: Vec<Finding>,
 }
 
-/// Runs the command. Returns the exit code.
 pub(super) fn run(args: &JsonArgs) -> u8 {
     with_settings(&args.common, None, |settings| block_on_command(check(settings, args.json)))
 }

@@ -37,7 +37,6 @@ const REMOVED: [(&str, &str); 4] = [
     ),
 ];
 
-/// The groups of commands in the help.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Set up", &["init", "check", "config", "doctor", "completions"]),
     ("Run", &["run", "console", "stop", "restart", "hold", "upgrade"]),

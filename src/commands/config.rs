@@ -48,7 +48,6 @@ pub struct ConfigArgs {
 }
 
 impl ConfigArgs {
-    /// Runs the command. Returns the exit code.
     pub(super) fn run(self) -> u8 {
         with_settings(&self.common, None, |settings| print_all(&settings, self.channel.as_deref()))
     }

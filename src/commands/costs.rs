@@ -20,7 +20,6 @@ use aetheel_store::workspace::{CostSheet, FinishedTurns, TurnLine};
 
 /// Largest number of rows of a table; the remaining entries are summed up in one row.
 const MAX_ROWS: usize = 20;
-/// Largest number of characters of a name.
 const MAX_NAME_CHARS: usize = 40;
 
 /// Explains the column `cost`.
@@ -52,7 +51,6 @@ fn what_if_cap(text: &str) -> Result<BudgetCap, CapError> {
 }
 
 impl CostsArgs {
-    /// Runs the command. Returns the exit code.
     pub(super) fn run(self) -> u8 {
         with_console_settings(&self.common, None, |settings| {
             if_sound_but_caps(settings, |settings| block_on_command(print(settings, &self)))
@@ -210,7 +208,6 @@ fn projection(cap: &BudgetCap, zone: &TimeZone, periods: &[ProjectedPeriod]) -> 
     text + "\n" + &joined(&lines)
 }
 
-/// Formats a table of sums.
 fn table(what: &str, rows: Vec<(String, CostSum)>) -> String {
     let head = [what, "cost", "turns", "failed", "hours", "in", "cached", "out", "thinking"];
     let mut lines = vec![head.map(str::to_owned)];

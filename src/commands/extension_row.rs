@@ -32,7 +32,6 @@ impl ExtensionRow {
 }
 
 impl ExtensionRow {
-    /// Returns a line for each component.
     pub(super) fn lines(rows: &[Self]) -> String {
         let line = |row: &Self| {
             let Self { kind, name, version, digest, description, .. } = row;

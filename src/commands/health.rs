@@ -24,7 +24,6 @@ use aetheel_store::workspace::LockOwner;
 
 /// Time limit for the status pages, so that the command takes less than two seconds.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(1_500);
-/// Largest size of an answer, in bytes.
 const MAX_ANSWER_BYTES: u64 = 16 << 10;
 
 /// The reason why the gateway does not count as alive.
@@ -66,7 +65,6 @@ pub(super) fn problem(config: &Config) -> Option<String> {
     check_lock(config).err().map(|error| error.to_string())
 }
 
-/// Runs the command. Returns the exit code.
 pub(super) fn run(args: &JsonArgs) -> u8 {
     with_settings(&args.common, None, |settings| report(&settings, args.json))
 }

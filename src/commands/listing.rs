@@ -23,7 +23,6 @@ use aetheel_wasm::ServingInfo;
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct BackendListing {
-    /// The default backend, if there is one.
     pub default: Option<String>,
     /// The reason why `auto` selected it.
     pub detected: Option<String>,
@@ -31,7 +30,6 @@ pub(super) struct BackendListing {
     pub trust: &'static str,
     pub backends: Vec<BackendRow>,
     pub extensions: Vec<ExtensionRow>,
-    /// Files that were refused.
     #[serde(serialize_with = "Finding::serialize_lines")]
     pub refused: Vec<Finding>,
     /// Other problems. The one fault among them is the reason why there is no default backend.
@@ -52,7 +50,6 @@ pub(super) struct BackendRow {
     pub default: bool,
     /// How the backend runs: `live` or `one-shot`.
     run: &'static str,
-    /// All supported values of `run`.
     runs: Vec<&'static str>,
     program: Option<String>,
     pub program_path: Option<PathBuf>,
@@ -78,7 +75,6 @@ pub(super) struct BackendRow {
     pub others: Vec<Rival>,
     /// The new version that does not serve yet, and its rollout.
     pub rollout: Option<RolloutRow>,
-    /// From where it came, if that was a registry.
     pub registry: Option<RegistryRow>,
 }
 

@@ -17,7 +17,6 @@ const SHELLS: [(Shell, &str); 3] = [
     (Shell::Fish, "fish/vendor_completions.d/aetheel.fish"),
 ];
 
-/// The sections at the end of every man page.
 const SECTIONS: &str = r#".SH "EXIT STATUS"
 .TP
 0

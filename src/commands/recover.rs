@@ -19,11 +19,9 @@ use aetheel_recording::reread::{RereadError, reread};
 use aetheel_store::workspace::{FileError, LockError, LostState, LostTurn, LostTurns, Workspace};
 use aetheel_turn::Backends as _;
 
-/// Time limit for the gateway.
 const GATEWAY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval between two checks of the gateway's progress.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// Largest number of characters of a reply that are shown.
 const MAX_SHOWN_CHARS: usize = 60;
 
 /// A lost turn, and the outcome of reading it again.
@@ -81,7 +79,6 @@ pub struct RecoverArgs {
 }
 
 impl RecoverArgs {
-    /// Runs the command. Returns the exit code.
     pub(super) fn run(self) -> u8 {
         with_sound_settings(&self.common, |settings| block_on_command(recover(settings, &self)))
     }

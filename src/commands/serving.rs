@@ -17,7 +17,6 @@ const LEAVE_TIMEOUT: Duration = Duration::from_secs(30);
 const RESTART_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time limit for the next gateway otherwise.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
-/// Interval between two checks.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Bit of SIGUSR2 in the signal masks of `/proc/PID/status`.
 const SIGUSR2_MASK: u64 = 1 << (Signal::USR2.as_raw() - 1);
@@ -94,7 +93,6 @@ impl ServingGateway {
         Ok(Some(Self { serving, process, holder_keeps_agents, unit }))
     }
 
-    /// Returns the process id.
     pub(in crate::commands) fn pid(&self) -> u32 {
         self.serving.pid
     }

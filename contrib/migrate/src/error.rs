@@ -72,7 +72,6 @@ pub(crate) enum ScheduleError {
     WeekdayWithSeconds(String),
     #[error("`{text}`: {reason}")]
     Cron { text: String, reason: String },
-    /// The number of seconds.
     #[error(
         "an interval of {0} seconds: only {least} seconds to a year are supported",
         least = aetheel_model::schedule::MINIMUM

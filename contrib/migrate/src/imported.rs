@@ -26,7 +26,6 @@ pub(crate) struct ImportedDocument {
     pub text: String,
 }
 
-/// A job that runs repeatedly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ImportedJob {
     pub name: String,

@@ -33,7 +33,6 @@ use self::plan::MigrationPlan;
 use self::secrets::redact_likely_secrets;
 use self::source::SourceFolder;
 
-/// Largest number of lines of a file that are shown.
 const MAX_SHOWN_LINES: usize = 400;
 
 /// Import personality, memory, schedules and channels of OpenClaw into Aetheel

@@ -8,7 +8,6 @@ use aetheel_model::markdown::outline::outline;
 use aetheel_model::markdown::{CodeFence, MarkdownLine, lines};
 use aetheel_model::plain::{clean_text, short_line};
 
-/// Largest number of characters of a name.
 const MAX_NAME_CHARS: usize = 60;
 
 /// Keys of jobs and hooks. A line of an instruction that looked like an entry with one of them would

@@ -34,7 +34,6 @@ const REPLACEABLE_EXAMPLES: [(Document, &str); 4] = [
     (Document::Tools, include_str!("../../../config/tools.md")),
 ];
 
-/// The planned additions.
 pub(crate) struct MigrationPlan {
     files: BTreeMap<&'static str, PlannedFile>,
     /// Items that already exist, one line each.
@@ -61,7 +60,6 @@ impl PlannedFile {
         self.before.is_none()
     }
 
-    /// Returns the added lines, in order.
     pub(crate) fn added(&self) -> Vec<&str> {
         let before =
             if self.replaces_example { "" } else { self.before.as_deref().unwrap_or_default() };
@@ -117,7 +115,6 @@ impl MigrationPlan {
         Ok(plan)
     }
 
-    /// Returns the files that change.
     pub(crate) fn changes(&self) -> impl Iterator<Item = (&'static str, &PlannedFile)> {
         let changes = |file: &PlannedFile| file.before.as_deref().unwrap_or_default() != file.after;
         self.files.iter().filter(move |(_, file)| changes(file)).map(|(name, file)| (*name, file))
@@ -204,7 +201,6 @@ impl MigrationPlan {
         }
     }
 
-    /// Returns the job with a unique name and without secrets.
     fn with_unique_name(&mut self, job: &ImportedJob, names: &mut Vec<String>) -> ImportedJob {
         let (called, instruction) =
             (self.hide("the name of a job", &job.name), self.hide(&job.name, &job.instruction));
@@ -308,7 +304,6 @@ impl ParsedJob {
     }
 }
 
-/// The jobs and hooks of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct ParsedJobs {
     /// Jobs by name, in lower case.

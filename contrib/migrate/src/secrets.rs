@@ -9,7 +9,6 @@ use aetheel_model::redact::Redactor;
 /// Parts of names that have secret values, in lower case without separators.
 const SECRET_NAME_PARTS: [&str; 8] =
     ["token", "secret", "password", "passwd", "apikey", "credential", "privatekey", "cookie"];
-/// Prefixes of well-known tokens.
 const TOKEN_PREFIXES: [&str; 14] = [
     "sk-",
     "ghp_",
@@ -28,10 +27,8 @@ const TOKEN_PREFIXES: [&str; 14] = [
 ];
 /// Shorter values are not treated as secrets, because they could be ordinary words. In bytes.
 const MIN_SECRET_BYTES: usize = 8;
-/// Largest depth of settings that are searched.
 const MAX_DEPTH: usize = 64;
 
-/// The secrets of `OpenClaw`.
 #[derive(Debug, Default)]
 pub(crate) struct SourceSecrets {
     values: Vec<SecretString>,
@@ -40,7 +37,6 @@ pub(crate) struct SourceSecrets {
 }
 
 impl SourceSecrets {
-    /// Collects the secrets of a settings file.
     pub(crate) fn add_settings(&mut self, file: &str, settings: &Value) {
         self.walk(file, "", settings, MAX_DEPTH);
     }
@@ -142,7 +138,6 @@ pub(crate) fn redact_likely_secrets(text: &str) -> (String, usize) {
     (hidden, count)
 }
 
-/// Returns whether a word has the form of a well-known token.
 fn is_token(word: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if word.len() < 20 || !word.chars().all(plain) {

@@ -16,9 +16,7 @@ use crate::error::SourceError;
 
 /// Largest size of a file of settings or schedules, in bytes.
 pub(crate) const MAX_SETTINGS_BYTES: u64 = 8 << 20;
-/// Largest size of a document, in bytes.
 pub(crate) const MAX_DOCUMENT_BYTES: u64 = 256 << 10;
-/// Largest number of names that are read from a folder.
 const MAX_NAMES: usize = 10_000;
 
 pub(crate) struct SourceFolder {

@@ -11,13 +11,11 @@ use std::process::{Command, Stdio};
 use aetheel_store::workspace::{CronJobs, Heartbeats, Hook, Hooks, faults_of_channels};
 use tempfile::TempDir;
 
-/// A home folder with an empty configuration folder.
 struct Home {
     folder: TempDir,
     config: PathBuf,
 }
 
-/// The result of a run.
 #[derive(Debug)]
 struct Ended {
     code: i32,
@@ -65,7 +63,6 @@ impl Home {
         Ended { code: ended.status.code().unwrap(), stdout, stderr }
     }
 
-    /// Returns the operator's files.
     fn files(&self) -> BTreeMap<String, String> {
         let entries = fs::read_dir(&self.config).unwrap().map(|entry| entry.unwrap());
         entries

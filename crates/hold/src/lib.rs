@@ -163,7 +163,6 @@ async fn ignore(mut signals: tokio::signal::unix::Signal) {
     while signals.recv().await.is_some() {}
 }
 
-/// Returns the state folder that a gateway with this environment uses.
 fn default_state_folder() -> PathBuf {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
     let named = variable("CONFIG_DIR").map(|_| config_dir(variable));

@@ -28,7 +28,6 @@ pub struct ApproveArgs {
 }
 
 impl ApproveArgs {
-    /// Runs the command. Returns the exit code.
     pub(super) fn run(self) -> u8 {
         with_sound_settings(&self.common, |settings| block_on_command(approve(settings, &self)))
     }

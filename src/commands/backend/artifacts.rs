@@ -17,7 +17,6 @@ use aetheel_registry::{
 };
 use aetheel_store::workspace::{BackendLock, LockedBackend};
 
-/// From where artifacts come, and with which credentials.
 pub(super) struct ArtifactAccess {
     key: Option<RegistryKey>,
     /// Docker's file with credentials, which need not exist.
@@ -43,13 +42,11 @@ impl ArtifactAccess {
         }
     }
 
-    /// Returns the credentials for the registry of a reference.
     fn login(&self, reference: &ArtifactReference) -> Result<Option<RegistryLogin>, KitError> {
         RegistryLogin::find(reference.registry(), self.key.as_ref(), self.docker.as_deref())
             .map_err(|error| KitError::failed(with_causes(&error)))
     }
 
-    /// Reads an artifact into memory.
     async fn fetch(&self, reference: &ArtifactReference) -> Result<BackendArtifact, KitError> {
         let source = match &self.from {
             Some(folder) => LayoutFolder::open(folder).map(ArtifactSource::Folder)?,

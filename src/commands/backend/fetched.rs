@@ -21,7 +21,6 @@ pub(super) struct FetchedBackend {
     pub(super) reference: String,
     /// The digest of its cases.
     pub(super) cases: Option<String>,
-    /// Whether it came with a signature.
     pub(super) is_signed: bool,
 }
 

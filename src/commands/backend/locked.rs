@@ -8,7 +8,6 @@ use aetheel_model::plain::with_causes;
 use aetheel_settings::Config;
 use aetheel_store::workspace::{BackendLock, LockedBackend};
 
-/// Reads the file.
 pub(super) fn read(config: &Config) -> Result<BackendLock, KitError> {
     BackendLock::read(&config.config_dir).map_err(|error| KitError::failed(with_causes(&error)))
 }

@@ -63,7 +63,6 @@ pub struct BackendArgs {
 }
 
 impl BackendCommand {
-    /// Runs the command. Returns the exit code.
     pub(super) fn run(self) -> u8 {
         match self {
             Self::List(args) => args.run(),

@@ -29,7 +29,6 @@ pub struct PingArgs {
 }
 
 impl PingArgs {
-    /// Runs the command. Returns the exit code.
     pub(super) fn run(self) -> u8 {
         with_console_settings(&self.common, self.name, |settings| block_on_command(ping(settings)))
     }

@@ -10,7 +10,6 @@ use crate::terminal::{self, print_stderr};
 use aetheel_recording::Backend;
 use aetheel_turn::Backends as _;
 
-/// Runs the command. Returns the exit code.
 pub(super) fn run(args: &BackendArgs) -> u8 {
     with_sound_settings(&args.common, |settings| block_on_command(roll_back(settings, &args.name)))
 }

@@ -29,7 +29,6 @@ pub(super) enum RolloutAction {
     Withdraw,
 }
 
-/// Runs a command. Returns the exit code.
 pub(super) fn run(args: &BackendArgs, action: RolloutAction) -> u8 {
     with_sound_settings(&args.common, |settings| {
         block_on_command(act_on_rollout(settings, &args.name, action))
@@ -103,7 +102,6 @@ pub struct HistoryArgs {
 }
 
 impl HistoryArgs {
-    /// Runs the command. Returns the exit code.
     pub(super) fn run(self) -> u8 {
         with_settings(&self.common, None, |settings| {
             history(&settings.config, self.name.as_deref())

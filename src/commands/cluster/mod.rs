@@ -56,7 +56,6 @@ impl ClusterCommand {
         }
     }
 
-    /// Runs the command. Returns the exit code.
     pub(super) fn run(self) -> u8 {
         with_sound_settings(self.common(), |settings| block_on_command(tasks::run(settings, &self)))
     }

@@ -21,7 +21,6 @@ pub struct ConsoleArgs {
 }
 
 impl ConsoleArgs {
-    /// Runs the command. Returns the exit code.
     pub(super) fn run(self) -> u8 {
         let settings = settings::read(&self.common, self.backend, WithoutSettings::Console, true);
         run_with(settings, &self.common, |settings| block_on_command(session::run(settings)))

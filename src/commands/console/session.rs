@@ -13,7 +13,6 @@ use crate::startup::settings::OperatorSettings;
 use crate::startup::{PreparedStart, Purpose};
 use crate::terminal::{self, Verbosity};
 
-/// Runs the command. Returns the exit code.
 pub(super) async fn run(settings: OperatorSettings) -> Result<u8, u8> {
     let began = Instant::now();
     // Failures of a turn are shown with its answer, so the log needs to show little. LOG_LEVEL

@@ -14,7 +14,6 @@ use aetheel_runtime::ordinary::read_ordinary;
 use aetheel_settings::Config;
 use aetheel_store::workspace::Channels;
 
-/// Time limit for all checks.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Largest number of channels that are checked; each needs a request.
 const MAX_CHANNELS: usize = 50;
@@ -25,7 +24,6 @@ const MAX_CLOCK_SKEW_SECS: i64 = 30;
 const MAX_FILE_BYTES: u64 = 1 << 24;
 /// Largest number of people of a list that are looked up.
 const MAX_PEOPLE: usize = 50;
-/// Largest number of servers that are listed by name.
 const MAX_NAMED_SERVERS: usize = 5;
 /// Number of remaining logins below which a restart loop could make Discord reset the token.
 const MIN_LOGINS: u64 = 100;
@@ -132,7 +130,6 @@ fn intent(config: &Config, known: &BotProfile) -> Finding {
     Finding::left_out(about, says).with_hint(hint)
 }
 
-/// Checks that the bot is in at least one server.
 fn servers(known: &BotProfile) -> Finding {
     let about = "discord servers";
     let names: Vec<&str> = known.servers.iter().map(|(_, name)| name.as_str()).collect();
@@ -182,7 +179,6 @@ async fn people(found: &mut Vec<Finding>, config: &Config, checkup: &Checkup) {
     }
 }
 
-/// Checks what the bot may do in a channel.
 fn permissions(channel: ChannelId, why: &str, place: ChannelCheck) -> Vec<Finding> {
     let about = format!("channel {channel}");
     let hint = "change the bot's role, or its permissions in the channel";

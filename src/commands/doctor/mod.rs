@@ -40,7 +40,6 @@ pub struct DoctorArgs {
 }
 
 impl DoctorArgs {
-    /// Runs the command. Returns the exit code.
     pub(super) fn run(self) -> u8 {
         with_settings(&self.common, None, |settings| block_on_command(examine(settings, &self)))
     }

@@ -16,7 +16,6 @@ use aetheel_store::workspace::{GatewayReport, LockOwner};
 
 /// Time limit for the new gateway to become ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(120);
-/// Interval between two checks.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The reason why no new gateway serves.

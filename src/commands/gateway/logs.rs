@@ -52,7 +52,6 @@ fn since(text: &str) -> Result<Timestamp, SinceError> {
 }
 
 impl LogsArgs {
-    /// Runs the command. Returns the exit code.
     pub(super) fn run(self) -> u8 {
         with_settings(&self.common, None, |settings| block_on(show(&settings.config, &self)))
     }

@@ -43,7 +43,6 @@ pub enum GatewayCommand {
 }
 
 impl GatewayCommand {
-    /// Runs the command. Returns the exit code.
     pub(super) fn run(self) -> u8 {
         match self {
             Self::Status(args) => {

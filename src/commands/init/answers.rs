@@ -8,7 +8,6 @@ use aetheel_model::finding::{Finding, FindingLevel};
 use aetheel_model::id::UserOrRoleId;
 use aetheel_model::permission::{PERMISSION_CHOICES, PermissionChoice};
 
-/// The reason why an answer is invalid.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AnswerError {
     #[error(
@@ -51,7 +50,6 @@ pub(super) struct AccessLists {
 }
 
 impl AccessLists {
-    /// Returns each list with its setting.
     pub(super) fn lists(&self) -> [(&'static str, &Vec<u64>); 4] {
         [
             ("ALLOWED_USERS", &self.users),
@@ -102,7 +100,6 @@ pub(super) fn ids(text: &str) -> Result<Vec<u64>, AnswerError> {
         .collect()
 }
 
-/// Formats ids for a setting or a question.
 pub(super) fn format_ids(ids: &[u64]) -> String {
     ids.iter().map(u64::to_string).collect::<Vec<_>>().join(",")
 }

@@ -10,13 +10,11 @@ use aetheel_discord::{BotProfile, Checkup, StartError};
 use aetheel_model::redact::Redactor;
 use aetheel_settings::Config;
 
-/// Time limit for Discord's answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The reason why a token is not accepted without a question.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum TokenCheckError {
-    /// The token is invalid.
     Wrong(String),
     /// Discord could not be asked.
     Unreachable(String),

@@ -17,7 +17,6 @@ use aetheel_runtime::ordinary::read_ordinary;
 use aetheel_settings::{Config, VARIABLES, config_dir};
 use aetheel_store::disk::text_of;
 
-/// Largest size of a settings file, in bytes.
 const MAX_SETTINGS_BYTES: u64 = 1 << 20;
 /// The setting of the token. It is never in the variables, because only Discord gets it.
 pub(super) const TOKEN: &str = "DISCORD_BOT_TOKEN";

@@ -58,7 +58,6 @@ impl SetupFileError {
     }
 }
 
-/// The planned changes.
 pub(super) struct SetupPlan {
     file: PathBuf,
     /// The new contents of the settings file, or `None` if it does not change.

@@ -140,10 +140,8 @@ fn set_up(args: &InitArgs) -> Result<u8, SetupError> {
     run_next_step(&existing, then, changes)
 }
 
-/// Whether the conversation is printed to stderr.
 static PRINT_TO_STDERR: OnceLock<bool> = OnceLock::new();
 
-/// Prints a line of the conversation.
 fn print(text: &str) {
     if PRINT_TO_STDERR.get() == Some(&true) { print_stderr(text) } else { line(text) }
 }

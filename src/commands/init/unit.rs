@@ -13,7 +13,6 @@ use aetheel_store::disk::{WORLD_READABLE_MODE, replace_for};
 /// First line of each unit. Only units that begin with it are replaced, so the text must not
 /// change.
 const MARKER: &str = "# Written by `aetheel init --then install-unit`, which writes it anew.\n";
-/// Largest size of an existing unit, in bytes.
 const MAX_UNIT_BYTES: u64 = 1 << 20;
 
 const GATEWAY: &str = "[Unit]
@@ -63,7 +62,6 @@ WantedBy=default.target
 
 /// The values in the units.
 pub(super) struct ServiceUnits<'a> {
-    /// The path of this program.
     pub program: &'a Path,
     /// The path of the holder's program, or `None` if it is not installed.
     pub holder: Option<&'a Path>,
@@ -74,7 +72,6 @@ pub(super) struct ServiceUnits<'a> {
 }
 
 impl ServiceUnits<'_> {
-    /// Returns the name and the text of each unit.
     pub(super) fn units(&self) -> [(&'static str, String); 2] {
         let program = quoted(&self.program.display().to_string(), true);
         let holder = match self.holder {

@@ -66,7 +66,6 @@ pub struct UpgradeArgs {
 }
 
 impl UpgradeArgs {
-    /// Runs the command. Returns the exit code.
     pub(super) fn run(self) -> u8 {
         // The settings are not read with the secrets, which stay in the environment for the new
         // program.

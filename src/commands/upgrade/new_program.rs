@@ -12,7 +12,6 @@ use crate::commands::check::STATE;
 use crate::terminal::line;
 use aetheel_process::{OperatorCommand, OperatorCommandError};
 
-/// Time limit for each check.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The reason why the new program cannot take over.
@@ -33,7 +32,6 @@ pub(super) struct NewProgram<'a> {
 /// The output of `aetheel check --json`, as far as it is needed here.
 #[derive(Deserialize)]
 struct CheckOutput {
-    /// Whether the gateway would start.
     starts: bool,
     lines: Vec<CheckLine>,
 }

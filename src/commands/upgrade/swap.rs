@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 
 use aetheel_store::disk::sync_folder;
 
-/// A replaced program.
 #[derive(Debug)]
 pub(super) struct Swapped {
     pub(super) installed: PathBuf,

@@ -22,7 +22,6 @@ use aetheel_settings::Config;
 use aetheel_store::workspace::BackendFile;
 use aetheel_wasm::{AdmissionError, RequestedCapabilities, StagedComponent};
 
-/// An installed component.
 pub(super) struct Installed {
     pub(super) report: String,
     /// The installed file, and its digest.
@@ -99,7 +98,6 @@ pub(super) async fn install(
     Ok(Installed { report, target: target.clone(), digest, proven, unnoted: None })
 }
 
-/// Admits the component.
 async fn stage(
     loaded: &LoadedBackends,
     file: &Path,
@@ -221,7 +219,6 @@ async fn add_pin(config: &Config, name: &str, digest: &str) -> Result<(), KitErr
         .map_err(|error| KitError::failed(format!("cannot save the pin: {}", with_causes(&error))))
 }
 
-/// Describes the component and its differences from the previous one.
 fn describe(staged: &StagedComponent, before: Option<&StagedComponent>, target: &Path) -> String {
     let inspection = &staged.inspection;
     let line = |descriptor: &Descriptor, digest: &str| {

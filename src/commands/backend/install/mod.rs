@@ -52,7 +52,6 @@ pub struct InstallArgs {
 }
 
 impl InstallArgs {
-    /// Runs the command. Returns the exit code.
     pub(super) fn run(self) -> u8 {
         with_sound_settings(&self.common, |settings| block_on_command(install_all(settings, &self)))
     }

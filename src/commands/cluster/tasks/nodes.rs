@@ -46,7 +46,6 @@ struct NodeRow<'n> {
     components_differ: bool,
 }
 
-/// The work of a node.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct NodeWorkRow {

@@ -10,7 +10,6 @@ use aetheel_model::permission::{
 
 const WARNING: &str = "warning: everyone who may talk to the bot can have agents run any command on this machine as this user, without a question; SECURITY.md describes what limits them";
 
-/// The settings for what agents may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct PermissionSettings {
     /// The value of `PERMISSION_MODE`.

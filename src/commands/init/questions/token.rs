@@ -12,7 +12,6 @@ use super::super::{SetupError, print};
 use super::SetupQuestions;
 use aetheel_runtime::ordinary::read_ordinary;
 
-/// Largest size of a token file, in bytes.
 const MAX_TOKEN_FILE_BYTES: u64 = 4 << 10;
 
 /// The reason why the token cannot be read from a file.
