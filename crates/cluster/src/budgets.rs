@@ -37,19 +37,19 @@ impl ClusterBudgets for Cluster {
         let after = report.after;
         let (rows, grants) =
             tokio::try_join!(self.report_turns(&report), self.grants_after(after.grants))?;
-        let mut news = BudgetNews { up_to: after, has_more: true, ..BudgetNews::default() };
+        let mut changes = BudgetNews { up_to: after, has_more: true, ..BudgetNews::default() };
         for row in rows {
-            news.up_to.turns = row.get(8);
+            changes.up_to.turns = row.get(8);
             match row.get::<_, Option<String>>(0) {
-                Some(turn) => news.turns.extend(turn_use(turn, &row)),
-                None => news.has_more = false,
+                Some(turn) => changes.turns.extend(turn_use(turn, &row)),
+                None => changes.has_more = false,
             }
         }
         for row in grants {
-            news.up_to.grants = row.get(6);
-            news.grants.extend(grant_of(&row).map(|grant| (grant, news.up_to.grants)));
+            changes.up_to.grants = row.get(6);
+            changes.grants.extend(grant_of(&row).map(|grant| (grant, changes.up_to.grants)));
         }
-        Ok(news)
+        Ok(changes)
     }
 
     async fn save_grant(

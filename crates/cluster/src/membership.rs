@@ -331,9 +331,9 @@ async fn renew(inner: &ClusterState) -> Result<bool, ClusterError> {
         leader: row.get(4),
     };
     inner.peers.send_if_modified(|known| {
-        let news = *known != peers;
+        let has_changed = *known != peers;
         *known = peers;
-        news
+        has_changed
     });
     Ok(true)
 }

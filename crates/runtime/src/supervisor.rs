@@ -37,7 +37,7 @@ struct SupervisorState {
 /// Reports the end of the task or thread when it is dropped.
 #[derive(Debug)]
 struct WatchGuard {
-    vigil: Supervisor,
+    supervisor: Supervisor,
     name: &'static str,
     /// Whether it may end without a fault.
     finite: bool,
@@ -52,11 +52,11 @@ impl Drop for WatchGuard {
         } else {
             "ended"
         };
-        let fallen = TaskFailure { name: self.name, how };
-        self.vigil.0.send_if_modified(|state| {
+        let failure = TaskFailure { name: self.name, how };
+        self.supervisor.0.send_if_modified(|state| {
             let first = state.supervising && state.failure.is_none();
             if first {
-                state.failure = Some(fallen);
+                state.failure = Some(failure);
             }
             first
         });
@@ -69,7 +69,7 @@ impl Supervisor {
     }
 
     fn guard(&self, name: &'static str, finite: bool) -> WatchGuard {
-        WatchGuard { vigil: self.clone(), name, finite }
+        WatchGuard { supervisor: self.clone(), name, finite }
     }
 
     fn spawn<F>(&self, name: &'static str, finite: bool, work: F) -> JoinHandle<F::Output>

@@ -145,9 +145,9 @@ impl Loader {
     /// Loads files that were refused because the operator's trust or approval was missing, if it
     /// was given since.
     pub(super) async fn retry_unaccepted(&mut self) {
-        let mut come = Vec::new();
+        let mut ready = Vec::new();
         for (path, seen) in &self.files {
-            let there = match (&seen.pending_decision, &seen.digest) {
+            let is_decided = match (&seen.pending_decision, &seen.digest) {
                 (Some(PendingDecision::Trust(pinned_for)), Some(digest)) => {
                     self.admitter.gate.pinned_for(digest).await != *pinned_for
                 }
@@ -156,9 +156,9 @@ impl Loader {
                 }
                 _ => false,
             };
-            come.extend(there.then(|| path.clone()));
+            ready.extend(is_decided.then(|| path.clone()));
         }
-        for path in come {
+        for path in ready {
             self.look_at(&path, LookReason::Touched).await;
         }
     }

@@ -334,8 +334,8 @@ mod tests {
             assert_eq!(passed, PassedOn::Unread, "{kind}");
         }
         assert!(acknowledged.try_recv().is_err() && submitted.try_recv().is_err());
-        let news = ReceivedMessage { root: None, ..received("of-a-later-version", "{}") };
-        assert_eq!(pass_on(news, &done, &chat, &events), PassedOn::Dropped);
+        let message = ReceivedMessage { root: None, ..received("of-a-later-version", "{}") };
+        assert_eq!(pass_on(message, &done, &chat, &events), PassedOn::Dropped);
         assert!(acknowledged.try_recv().is_ok(), "news about the moment are not kept");
         assert_eq!(pass_on(received(EVENT_MESSAGE, &body), &done, &chat, &events), PassedOn::Read);
         assert_eq!(submitted.try_recv().unwrap().0, event);

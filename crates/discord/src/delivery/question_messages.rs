@@ -87,15 +87,15 @@ struct PostedSteps {
     /// How many messages of the question's text are posted.
     pieces: usize,
     /// Whether these are new messages, because the messages of a previous process were deleted.
-    anew: bool,
+    reposted: bool,
 }
 
 impl PostedSteps {
     /// Returns the nonce of the next message of a question. It prevents a second message, also if a
     /// later process does not know whether this one posted it.
     fn nonce(&self, question: &str) -> String {
-        let anew = if self.anew { ".anew" } else { "" };
-        format!("{question}.{}{anew}", usize::from(self.file) + self.pieces)
+        let suffix = if self.reposted { ".anew" } else { "" };
+        format!("{question}.{}{suffix}", usize::from(self.file) + self.pieces)
     }
 }
 
@@ -216,7 +216,7 @@ impl QuestionMessages {
             if take_over(api, question, at, timeouts).await? {
                 return Ok(None);
             }
-            (*left, steps.anew) = (None, true);
+            (*left, steps.reposted) = (None, true);
             self.posted.remove(&question.id);
         }
         self.try_post(question, steps).await.map(Some)

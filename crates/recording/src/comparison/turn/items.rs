@@ -199,11 +199,11 @@ impl Collected<'_> {
         self.push(entry, ItemClass::Report, kind, json!(event));
     }
 
-    fn piece(&mut self, entry: usize, kind: &'static str, key: PieceKey, text: &str, anew: bool) {
+    fn piece(&mut self, entry: usize, kind: &'static str, key: PieceKey, text: &str, reset: bool) {
         let known = self.pieces.get(&key).and_then(|at| self.items.get_mut(*at));
         match known.map(|item| &mut item.value) {
             Some(Value::String(so_far)) => {
-                if anew {
+                if reset {
                     so_far.clear();
                 }
                 so_far.push_str(text);

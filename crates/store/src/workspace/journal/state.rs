@@ -237,8 +237,8 @@ impl JournalState {
             Record::Mark(_, JournalMark::Moved) => self.forget(sequence),
             Record::Mark(_, JournalMark::Imported(lines)) => {
                 let (theirs, _) = Self::read(lines, 0);
-                let news = self.select_unknown(theirs);
-                self.import(&news);
+                let added = self.select_unknown(theirs);
+                self.import(&added);
             }
             Record::Mark(_, mark) => {
                 let Some(entry) = self.open.get_mut(&sequence) else { return };

@@ -24,7 +24,7 @@ impl Journal {
     /// because only their keys are known. Returns the newly opened events, oldest first, once
     /// everything is on disk. Returns `None` if it cannot be written; then nothing is imported.
     pub async fn import(&self, text: &str, lanes: impl Fn(&Lane) -> bool) -> Option<Vec<Sequence>> {
-        let (news, saving) = {
+        let (added, saving) = {
             // Locked until the job is sent, so that the file has the records in the same order.
             let mut pages = self.pages.lock();
             let (mut theirs, warnings) = JournalState::read(text, 0);
@@ -33,19 +33,19 @@ impl Journal {
             for warning in warnings {
                 tracing::warn!("the journal of another node: {warning}");
             }
-            let news = pages.select_unknown(theirs);
+            let added = pages.select_unknown(theirs);
             let mut line = String::new();
-            if !news.is_empty() {
-                line = Record::Mark(pages.last(), JournalMark::Imported(news.lines())).write();
-                pages.import(&news);
+            if !added.is_empty() {
+                line = Record::Mark(pages.last(), JournalMark::Imported(added.lines())).write();
+                pages.import(&added);
             }
-            (news, self.lines.send(line, true))
+            (added, self.lines.send(line, true))
         };
         if !saving.done().await {
-            self.pages.lock().undo_import(&news);
+            self.pages.lock().undo_import(&added);
             return None;
         }
-        Some(news.open().map(|entry| entry.event.sequence).collect())
+        Some(added.open().map(|entry| entry.event.sequence).collect())
     }
 
     /// Returns the lines about some lanes, for another node: the open events and the recently
@@ -100,27 +100,27 @@ impl JournalState {
     }
 
     /// Adds the part that [`JournalState::select_unknown`] returned.
-    pub(super) fn import(&mut self, news: &Self) {
-        let open = news.open.iter().map(|(sequence, entry)| (*sequence, entry.event.key.clone()));
-        let over = news.finished.iter().map(|(sequence, over)| (*sequence, over.key.clone()));
-        let newer = news.newer.0.iter().map(|(sequence, it)| (*sequence, it.key.clone()));
+    pub(super) fn import(&mut self, added: &Self) {
+        let open = added.open.iter().map(|(sequence, entry)| (*sequence, entry.event.key.clone()));
+        let over = added.finished.iter().map(|(sequence, over)| (*sequence, over.key.clone()));
+        let newer = added.newer.0.iter().map(|(sequence, it)| (*sequence, it.key.clone()));
         let keys =
             open.chain(over).chain(newer).filter_map(|(sequence, key)| Some((key?, sequence)));
         self.keys.extend(keys);
-        self.open.extend(news.open.clone());
-        self.newer.0.extend(news.newer.0.clone());
-        self.finished.extend(news.finished.iter().cloned());
+        self.open.extend(added.open.clone());
+        self.newer.0.extend(added.newer.0.clone());
+        self.finished.extend(added.finished.iter().cloned());
         self.finished.make_contiguous().sort_by_key(|(_, finished)| finished.at_ms);
         self.drop_too_many();
-        self.unreadable.extend(news.unreadable.iter().cloned());
+        self.unreadable.extend(added.unreadable.iter().cloned());
     }
 
     /// Undoes [`JournalState::import`], because its record could not be written.
-    pub(super) fn undo_import(&mut self, news: &Self) {
-        news.open.keys().chain(news.newer.0.keys()).for_each(|sequence| self.forget(*sequence));
-        self.finished.retain(|known| !news.finished.contains(known));
-        self.keys.retain(|_, sequence| !news.finished.iter().any(|(over, _)| over == sequence));
-        self.unreadable.retain(|line| !news.unreadable.contains(line));
+    pub(super) fn undo_import(&mut self, added: &Self) {
+        added.open.keys().chain(added.newer.0.keys()).for_each(|sequence| self.forget(*sequence));
+        self.finished.retain(|known| !added.finished.contains(known));
+        self.keys.retain(|_, sequence| !added.finished.iter().any(|(over, _)| over == sequence));
+        self.unreadable.retain(|line| !added.unreadable.contains(line));
     }
 
     pub(super) fn is_empty(&self) -> bool {
