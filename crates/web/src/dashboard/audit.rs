@@ -1,19 +1,18 @@
 //! The audit log, for owners: the newest entries first, and the check of its chain.
 
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Query, State};
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::Response;
 use jiff::civil::Date;
 use maud::{Markup, html};
 
-use super::layout::{self, MenuPage, csrf};
-use super::middleware::{SignedIn, SubmittedForm};
+use super::access::{Owner, SignedIn};
+use super::components::{Button, Choice, Form, Table, TextField, select, title_cell, warning};
+use super::fields::{Fields, FormRefusal, SubmittedForm};
+use super::layout::{self, MenuPage};
 use super::times::day;
 use super::url::encoded;
-use super::{DashboardState, frame};
 use aetheel_model::audit::AuditKind;
 use aetheel_model::plain::short_line;
 use aetheel_store::workspace::{
@@ -55,17 +54,14 @@ struct AuditFields {
 }
 
 impl AuditFields {
-    fn read(query: &[(String, String)]) -> Self {
-        let field = |wanted: &str| {
-            let found = query.iter().find(|(name, _)| name == wanted);
-            found.map_or_else(String::new, |(_, value)| short_line(value.trim(), FIELD))
-        };
+    fn read(query: &Fields) -> Self {
+        let field = |name| short_line(query.one(name).trim(), FIELD);
         Self {
             kind: field("kind"),
             person: field("person"),
             lane: field("lane"),
             day: field("day"),
-            before: field("before").parse().ok(),
+            before: query.parse("before"),
         }
     }
 
@@ -95,53 +91,45 @@ impl AuditFields {
 }
 
 /// Shows the entries and the result of the last check.
-pub(super) async fn page(
-    State(shared): State<Arc<DashboardState>>,
-    guest: SignedIn,
-    Query(query): Query<Vec<(String, String)>>,
-) -> Response {
-    if !guest.standing.owner {
-        return frame::not_found().await;
-    }
+pub(super) async fn page(Owner(user): Owner, query: Fields) -> Response {
     let fields = AuditFields::read(&query);
-    let reader = shared.api.audit();
+    let reader = user.shared.api.audit();
     let found = match fields.query() {
         Ok(query) => reader.part(query, fields.before, SHOWN).await.map_err(AuditPageError::from),
         Err(error) => Err(error),
     };
     let check = reader.check(Duration::ZERO).await;
     let main = html! {
-        (check_section(&check, &guest))
+        (check_section(&check, &user))
         h2 { "Entries" }
-        (form(&fields))
+        (filters(&fields))
         @match &found {
-            Err(why) => p role="alert" { "⚠️ " (short_line(&why.to_string(), 400)) },
+            Err(why) => div role="alert" { (warning(&why.to_string())) },
             Ok(slice) => (entries(slice, &fields)),
         }
     };
-    layout::page(&guest, MenuPage::Audit, false, &main)
+    layout::page(&user, MenuPage::Audit, false, &main)
 }
 
 /// Starts a check of the chain, and shows its result if it ends soon.
-pub(super) async fn check(
-    State(shared): State<Arc<DashboardState>>,
-    sent: SubmittedForm,
-) -> Response {
-    let SubmittedForm { guest, .. } = sent;
-    if !guest.standing.owner {
-        return frame::not_found().await;
-    }
-    let reader = shared.api.audit();
-    reader.start_check();
-    let user = guest.session.visitor.user;
-    tracing::info!(user = user.to_field(), "an owner had the audit log checked from the dashboard");
-    if matches!(reader.check(CHECK_WAIT).await, AuditCheck::Running(_)) {
-        guest.session.set_notice("The check is running. Reload this page to see its result.");
-    }
-    Redirect::to("/audit").into_response()
+pub(super) async fn check(form: SubmittedForm) -> Response {
+    form.answer("/audit", start_check(&form).await).await
 }
 
-fn check_section(check: &AuditCheck, guest: &SignedIn) -> Markup {
+async fn start_check(form: &SubmittedForm) -> Result<&'static str, FormRefusal> {
+    form.check_owner()?;
+    let reader = form.user.shared.api.audit();
+    reader.start_check();
+    let user = form.user.id();
+    tracing::info!(user = user.to_field(), "an owner had the audit log checked from the dashboard");
+    Ok(match reader.check(CHECK_WAIT).await {
+        AuditCheck::Running(_) => "The check is running. Reload this page to see its result.",
+        // The page shows the result.
+        _ => "",
+    })
+}
+
+fn check_section(check: &AuditCheck, user: &SignedIn) -> Markup {
     html! {
         section aria-label="The chain" {
             h2 { "The chain" }
@@ -161,51 +149,40 @@ fn check_section(check: &AuditCheck, guest: &SignedIn) -> Markup {
                     @for note in report.notes.iter().take(5) { p { "Note: " (short_line(note, 300)) "." } }
                 }
             }
-            form method="post" action="/audit/check" {
-                (csrf(guest))
-                button type="submit" { "Check the chain" }
-            }
+            (Form::post(user, "/audit/check").with(Button::new("Check the chain")))
         }
     }
 }
 
-fn form(fields: &AuditFields) -> Markup {
-    let text = |id: &str, label: &str, value: &str| {
-        html! {
-            label for=(id) { (label) }
-            input type="text" id=(id) name=(id) value=(value) maxlength=(FIELD) autocomplete="off";
-        }
+fn filters(fields: &AuditFields) -> Form {
+    let kinds = AuditKind::ALL.map(AuditKind::word);
+    let kinds = [("", "All")].into_iter().chain(kinds.map(|word| (word, word)));
+    let kinds = kinds.map(|(value, text)| Choice {
+        value,
+        text: text.to_owned(),
+        selected: fields.kind == value,
+    });
+    let text = |id, label, value| TextField {
+        id,
+        name: id,
+        label,
+        value,
+        most: Some(FIELD),
+        ..TextField::default()
     };
-    html! {
-        form method="get" action="/audit" role="search" {
-            label for="kind" { "Kind" }
-            select id="kind" name="kind" {
-                option value="" selected[fields.kind.is_empty()] { "All" }
-                @for kind in AuditKind::ALL {
-                    option value=(kind.word()) selected[fields.kind == kind.word()] { (kind.word()) }
-                }
-            }
-            (text("person", "Person (a part of the name, or the id)", &fields.person))
-            (text("lane", "Lane, such as channel:1099511627776123456", &fields.lane))
-            (text("day", "Day in UTC, such as 2026-11-26", &fields.day))
-            button.main type="submit" { "Show" }
-        }
-    }
+    Form::search("/audit")
+        .with(select("kind", "kind", "Kind", kinds))
+        .with(text("person", "Person (a part of the name, or the id)", &fields.person))
+        .with(text("lane", "Lane, such as channel:1099511627776123456", &fields.lane))
+        .with(text("day", "Day in UTC, such as 2026-11-26", &fields.day))
+        .with(Button::main("Show"))
 }
 
 fn entries(slice: &AuditSlice, fields: &AuditFields) -> Markup {
+    let titles = ["Number", "Time", "Kind", "Person", "Lane", "Details"];
     html! {
         @if slice.rows.is_empty() && slice.earlier.is_none() { p { "There are no such entries." } }
-        @if !slice.rows.is_empty() {
-            div.wide tabindex="0" role="region" aria-label="Entries" {
-                table {
-                    thead { tr {
-                        @for title in ["Number", "Time", "Kind", "Person", "Lane", "Details"] { th scope="col" { (title) } }
-                    } }
-                    tbody { @for row in &slice.rows { (line(row)) } }
-                }
-            }
-        }
+        @if !slice.rows.is_empty() { (Table::wide("Entries", &titles).rows(&slice.rows, cells)) }
         @if let Some(earlier) = slice.earlier {
             @if slice.is_limited { p { "The search stopped here, to answer in time." } }
             p { a href=(fields.earlier(earlier)) { "Earlier entries" } }
@@ -213,23 +190,19 @@ fn entries(slice: &AuditSlice, fields: &AuditFields) -> Markup {
     }
 }
 
-fn line(row: &AuditRow) -> Markup {
+fn cells(row: &AuditRow) -> Markup {
     match row {
         AuditRow::NotAnEntry(place) => html! {
-            tr {
-                th scope="row" { "⚠️" }
-                td colspan="5" { (short_line(place, 200)) ": this line is not an entry. Next step: check the chain above." }
-            }
+            (title_cell("⚠️"))
+            td colspan="5" { (short_line(place, 200)) ": this line is not an entry. Next step: check the chain above." }
         },
         AuditRow::Entry(record) => html! {
-            tr {
-                th scope="row" { (record.number) }
-                td { (day(record.time)) }
-                td { (short_line(&record.kind, NAME)) }
-                td { bdi { (person(record)) } }
-                td { (field(record, "lane", NAME)) }
-                td dir="auto" { (details(record)) }
-            }
+            (title_cell(record.number))
+            td { (day(record.time)) }
+            td { (short_line(&record.kind, NAME)) }
+            td { bdi { (person(record)) } }
+            td { (field(record, "lane", NAME)) }
+            td dir="auto" { (details(record)) }
         },
     }
 }

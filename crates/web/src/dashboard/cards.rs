@@ -3,18 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use maud::{Markup, html};
-use tokio::task::JoinSet;
+use maud::{Markup, PreEscaped, Render as _, html};
 
-use super::DashboardState;
-use super::frame::{made, tail};
-use super::layout::csrf;
-use super::middleware::SignedIn;
+use super::access::SignedIn;
+use super::components::{Button, Card, Form};
+use super::frame::tail;
 use super::times::clock;
 use super::{rendered, waits};
-use aetheel_dispatch::{
-    EventSummary, LaneView, LaneWait, OpenQuestion, RunningTurn, Subject, TurnWatch,
-};
+use aetheel_dispatch::{LaneView, LaneWait, OpenQuestion, RunningTurn, Subject, TurnWatch};
 use aetheel_model::access::LanePermissions;
 use aetheel_model::agent::{AnswerForm, Question, ToolStatus};
 use aetheel_model::event::{Lane, Sequence};
@@ -36,114 +32,108 @@ const PARTS: usize = 4;
 const OPTIONS: usize = 12;
 
 /// A lane that a user may see.
-pub(super) struct Card {
+struct LaneCard {
     lane: LaneView,
     /// Why the lane waits, if not for a turn.
     wait: Option<LaneWait>,
-    standing: LanePermissions,
+    permissions: LanePermissions,
 }
 
-impl Card {
-    /// Returns the lane and the running turn.
-    pub(super) fn turn(&self) -> Option<(&Lane, Sequence)> {
-        self.lane.running.as_ref().map(|turn| (&self.lane.lane, turn.event))
-    }
+/// The lanes that a user may see.
+pub(super) struct VisibleCards {
+    cards: Vec<LaneCard>,
+    /// The number of further lanes.
+    more: usize,
 }
 
-/// Returns the lanes that a user may see, and the number of further ones. With `only`, returns just
-/// the lane in which the turn of this event runs.
-pub(super) async fn visible_cards(
-    shared: &Arc<DashboardState>,
-    guest: &SignedIn,
-    only: Option<Sequence>,
-) -> (Vec<Card>, usize) {
-    let mut asking = JoinSet::new();
+/// Returns the lanes that a user may see. With `only`, returns just the lane in which the turn of
+/// this event runs.
+pub(super) async fn visible_cards(user: &SignedIn, only: Option<Sequence>) -> VisibleCards {
     let mut waits: HashMap<Lane, LaneWait> = match only {
         Some(_) => HashMap::new(),
         None => {
-            let waits = shared.services.waits.all().await.into_iter();
+            let waits = user.services().waits.all().await.into_iter();
             waits.map(|wait| (wait.lane.clone(), wait)).collect()
         }
     };
-    let mut lanes = shared.services.observer.lanes();
+    let mut lanes = user.services().observer.lanes();
     lanes.retain(|view| {
         only.is_none_or(|event| view.running.as_ref().is_some_and(|turn| turn.event == event))
     });
-    for (at, view) in lanes.into_iter().enumerate() {
-        let (shared, guest) = (Arc::clone(shared), guest.clone());
-        let wait = waits.remove(&view.lane);
-        asking.spawn(async move {
-            let standing = guest.permissions_in(&shared, &view.lane).await;
-            (at, Card { lane: view, wait, standing })
-        });
-    }
-    // A lane is not shown if its task panicked.
+    let lanes = lanes.into_iter().map(|view| (view.lane.clone(), view));
     let mut cards = Vec::new();
-    while let Some(answered) = asking.join_next().await {
-        cards.extend(answered.ok().filter(|(_, card)| card.standing.sees));
+    for (permissions, lane) in user.permissions_in_all(lanes).await {
+        if permissions.sees {
+            cards.push(LaneCard { wait: waits.remove(&lane.lane), lane, permissions });
+        }
     }
     // Lanes with questions come first, then lanes with running turns, then lanes that wait for a
     // decision.
-    cards.sort_by_key(|(at, card)| {
+    cards.sort_by_key(|card| {
         let running = card.lane.running.as_ref();
         let asks = running.is_some_and(|turn| !turn.questions.is_empty());
-        (!asks, running.is_none(), card.wait.is_none(), *at)
+        (!asks, running.is_none(), card.wait.is_none())
     });
     let more = cards.len().saturating_sub(CARDS);
     cards.truncate(CARDS);
-    (cards.into_iter().map(|(_, card)| card).collect(), more)
+    VisibleCards { cards, more }
 }
 
-/// Renders all cards. `text` returns the text of a turn if it is to be included.
-pub(super) fn list(
-    (cards, more): (&[Card], usize),
-    guest: &SignedIn,
-    text: impl Fn(&Lane, Sequence) -> Option<Arc<str>>,
-) -> Markup {
-    html! {
-        @if cards.is_empty() {
-            p { "No turn is running or waiting in the channels that you can see." }
-        }
-        @for card in cards {
-            (one(card, guest, &text))
-        }
-        @if more > 0 {
-            p { "And " (more) " more, which only Discord shows." }
+impl VisibleCards {
+    pub(super) fn is_empty(&self) -> bool {
+        self.cards.is_empty()
+    }
+
+    /// Returns the lanes and events of the running turns.
+    pub(super) fn turns(&self) -> impl Iterator<Item = (&Lane, Sequence)> {
+        let running = |card: &LaneCard| card.lane.running.as_ref().map(|turn| turn.event);
+        self.cards.iter().filter_map(move |card| Some((&card.lane.lane, running(card)?)))
+    }
+
+    /// Renders all cards. `text` returns the text of a turn if it is to be included.
+    pub(super) fn html(
+        &self,
+        user: &SignedIn,
+        text: impl Fn(&Lane, Sequence) -> Option<Arc<str>>,
+    ) -> Markup {
+        html! {
+            @if self.cards.is_empty() {
+                p { "No turn is running or waiting in the channels that you can see." }
+            }
+            @for card in &self.cards { (card.html(user, &text)) }
+            @if self.more > 0 { p { "And " (self.more) " more, which only Discord shows." } }
         }
     }
 }
 
-fn one(
-    card: &Card,
-    guest: &SignedIn,
-    text: &impl Fn(&Lane, Sequence) -> Option<Arc<str>>,
-) -> Markup {
-    let (lane, acts) = (&card.lane.lane, card.standing.acts);
-    html! {
-        article.card id=(anchor(lane)) {
-            h2 { bdi { (short_line(&card.standing.place, 80)) } }
-            @if let Some(turn) = &card.lane.running {
-                (head("Running", &turn.summary, turn.backend.as_deref()))
+impl LaneCard {
+    fn html(&self, user: &SignedIn, text: &impl Fn(&Lane, Sequence) -> Option<Arc<str>>) -> Markup {
+        let (lane, waiting) = (&self.lane.lane, &self.lane.waiting);
+        let content = html! {
+            @if let Some(turn) = &self.lane.running {
+                (head(turn))
                 @if let Some(id) = &turn.turn { p { a href={ "/turns/" (id) } { "Open this turn" } } }
                 div.live id={ "turn-" (turn.event) } {
-                    @if let Some(text) = text(lane, turn.event) { (made(&text)) }
+                    @if let Some(text) = text(lane, turn.event) { (PreEscaped(text.as_ref())) }
                 }
                 @for asked in turn.questions.iter().take(QUESTIONS) {
-                    (question(asked, turn, lane, guest))
+                    (question(asked, turn, lane, user))
                 }
-                @if acts { (forms(lane, turn, guest)) }
+                @if self.permissions.acts { (forms(lane, turn, user)) }
             }
-            @if let Some(wait) = &card.wait { (waits::section(wait, &card.standing, guest)) }
-            @if !card.lane.waiting.is_empty() {
-                h3 { "Waiting: " (card.lane.waiting.len()) }
+            @if let Some(wait) = &self.wait { (waits::section(wait, &self.permissions, user)) }
+            @if !waiting.is_empty() {
+                h3 { "Waiting: " (waiting.len()) }
                 ol {
-                    @for waiting in card.lane.waiting.iter().take(WAITING) {
+                    @for waiting in waiting.iter().take(WAITING) {
                         li { bdi { (waiting.words) } " · " bdi { (waiting.who) } }
                     }
                 }
-                @if card.lane.waiting.len() > WAITING { p { "and " (card.lane.waiting.len() - WAITING) " more" } }
+                @if waiting.len() > WAITING { p { "and " (waiting.len() - WAITING) " more" } }
             }
-        }
+        };
+        let title = html! { bdi { (short_line(&self.permissions.place, 80)) } };
+        Card::new(title).id(anchor(lane)).with(content).render()
     }
 }
 
@@ -156,46 +146,50 @@ fn anchor(lane: &Lane) -> String {
     format!("lane-{}", lane.to_string().chars().map(one).collect::<String>())
 }
 
-fn head(what: &str, summary: &EventSummary, backend: Option<&str>) -> Markup {
+fn head(turn: &RunningTurn) -> Markup {
+    let summary = &turn.summary;
     html! {
         p.head {
-            strong { (what) } ": " bdi { (summary.words) } " · " bdi { (summary.who) }
-            @if let Some(backend) = backend { " · " (backend) }
+            strong { "Running" } ": " bdi { (summary.words) } " · " bdi { (summary.who) }
+            @if let Some(backend) = &turn.backend { " · " (backend) }
             " · since " (clock(summary.since))
         }
     }
 }
 
-fn forms(lane: &Lane, turn: &RunningTurn, guest: &SignedIn) -> Markup {
-    let steer = format!("steer-{}", turn.event);
+/// Returns a form about a running turn.
+fn turn_form(action: &str, lane: &Lane, turn: &RunningTurn, user: &SignedIn) -> Form {
+    Form::post(user, action).hidden("lane", lane).hidden("turn", turn.event)
+}
+
+fn forms(lane: &Lane, turn: &RunningTurn, user: &SignedIn) -> Markup {
+    let id = format!("steer-{}", turn.event);
+    let message = html! {
+        label for=(id) { "Message to the agent" }
+        textarea id=(id) name="words" rows="2" required {}
+    };
+    let steer = turn_form("/turns/steer", lane, turn, user).with(message).with(Button::new("Send"));
+    let stop = turn_form("/turns/stop", lane, turn, user).with(Button::stop("Stop this turn"));
     html! {
-        @if matches!(lane, Lane::Channel(_)) {
-            form method="post" action="/turns/steer" {
-                (csrf(guest)) (which(lane, turn))
-                label for=(steer) { "Message to the agent" }
-                textarea id=(steer) name="words" rows="2" required {}
-                button type="submit" { "Send" }
+        @if matches!(lane, Lane::Channel(_)) { (steer) }
+        (stop)
+    }
+}
+
+fn question(asked: &OpenQuestion, turn: &RunningTurn, lane: &Lane, user: &SignedIn) -> Markup {
+    let form = || turn_form("/questions/answer", lane, turn, user).hidden("question", &asked.id);
+    let forms = match &asked.subject {
+        Subject::Questions(questions) if questions.len() > PARTS => html! {
+            p { "This has more questions than fit here: answer it in Discord." }
+        },
+        Subject::Questions(questions) => {
+            let parts = questions.iter().enumerate().map(|(at, part)| fields(asked, at, part));
+            html! {
+                (form().with_all(parts).with(Button::main("Answer")))
+                (form().with(Button::new("Deny").sends("word", "decline")))
             }
         }
-        form method="post" action="/turns/stop" {
-            (csrf(guest)) (which(lane, turn))
-            button.stop type="submit" { "Stop this turn" }
-        }
-    }
-}
-
-/// Renders the fields that identify the turn of a form.
-fn which(lane: &Lane, turn: &RunningTurn) -> Markup {
-    html! {
-        input type="hidden" name="lane" value=(lane);
-        input type="hidden" name="turn" value=(turn.event);
-    }
-}
-
-fn question(asked: &OpenQuestion, turn: &RunningTurn, lane: &Lane, guest: &SignedIn) -> Markup {
-    let hidden = html! {
-        (csrf(guest)) (which(lane, turn))
-        input type="hidden" name="question" value=(asked.id);
+        _ => form().with_all(choice_buttons(asked)).render(),
     };
     html! {
         section.question id={ "question-" (asked.id) } aria-label="A question from the agent" {
@@ -210,50 +204,22 @@ fn question(asked: &OpenQuestion, turn: &RunningTurn, lane: &Lane, guest: &Signe
                 Subject::SignIn(address) => p { "Sign in at " code { (short_line(address, 500)) } },
                 Subject::Questions(_) => {}
             }
-            @if let Subject::Questions(questions) = &asked.subject {
-                @if questions.len() > PARTS {
-                    p { "This has more questions than fit here: answer it in Discord." }
-                } @else {
-                    form method="post" action="/questions/answer" {
-                        (hidden)
-                        @for (at, part) in questions.iter().enumerate() { (fields(asked, at, part)) }
-                        button.main type="submit" { "Answer" }
-                    }
-                    form method="post" action="/questions/answer" {
-                        (hidden)
-                        button type="submit" name="word" value="decline" { "Deny" }
-                    }
-                }
-            } @else {
-                form method="post" action="/questions/answer" {
-                    (hidden)
-                    @for (word, label, _) in shown_choices(asked) {
-                        button type="submit" name="word" value=(word) { (short_line(&label, 100)) }
-                    }
-                }
-            }
+            (forms)
         }
     }
 }
 
-/// Returns the answers that get a button. If two answers have the same word, only the first gets a
+/// Returns a button for each answer. If two answers have the same word, only the first gets a
 /// button.
-fn shown_choices(
-    asked: &OpenQuestion,
-) -> Vec<(&'static str, String, aetheel_model::agent::AskDecision)> {
+fn choice_buttons(asked: &OpenQuestion) -> Vec<Button> {
+    let mut words = Vec::new();
     let mut choices = asked.choices();
-    let mut seen = Vec::new();
-    choices.retain(|(word, ..)| {
-        let first = !seen.contains(word);
-        seen.push(*word);
-        first
-    });
-    for (word, label, _) in &mut choices {
-        if *word == "deny" {
-            asked.deny_label().clone_into(label);
-        }
-    }
-    choices
+    choices.retain(|(word, ..)| !words.contains(word) && (words.push(*word), true).1);
+    let button = |(word, label, _): &(&'static str, String, _)| {
+        let label = if *word == "deny" { asked.deny_label() } else { label };
+        Button::new(short_line(label, 100)).sends("word", word)
+    };
+    choices.iter().map(button).collect()
 }
 
 fn excerpt(text: &str) -> Markup {

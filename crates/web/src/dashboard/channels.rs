@@ -1,21 +1,20 @@
 //! The channels that a user may see, with their settings, and the forms that change these.
 
-use std::sync::Arc;
-
+use axum::extract::Path;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::Response;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use maud::{Markup, html};
-use tokio::task::JoinSet;
+use maud::{Markup, Render as _, html};
 
-use super::layout::{self, MenuPage, csrf};
-use super::middleware::{FormFields, SignedIn, SubmittedForm};
-use super::{DashboardState, frame, later_turns};
-use aetheel_dispatch::{Setting, SettingOption, status_rows};
+use super::access::SignedIn;
+use super::components::{Button, Choice, Facts, Form, TextField, select};
+use super::fields::{FormRefusal, SubmittedForm};
+use super::layout::{self, MenuPage};
+use super::{frame, later_turns};
+use aetheel_dispatch::{Setting, SettingOption, StatusRow, status_rows};
 use aetheel_model::access::LanePermissions;
-use aetheel_model::audit::{AuditEntry, AuditKind};
+use aetheel_model::audit::AuditKind;
 use aetheel_model::event::Lane;
 use aetheel_model::id::ChannelId;
 use aetheel_model::plain::short_line;
@@ -28,142 +27,145 @@ const ASKED: usize = 60;
 const CHOICES: usize = 60;
 /// The value that resets a setting.
 const UNSET: &str = "unset";
-const NOT_THERE: &str = "This channel does not exist, or you cannot see it.";
-const NOT_YOURS: &str = "You are not allowed to do that there.";
+const NOT_THERE: FormRefusal =
+    FormRefusal::of("This channel does not exist, or you cannot see it.");
 
 /// Lists the channels.
-pub(super) async fn list(State(shared): State<Arc<DashboardState>>, guest: SignedIn) -> Response {
-    let mut channels = shared.services.observer.channels().await;
-    channels.push(guest.session.visitor.channel);
+pub(super) async fn list(user: SignedIn) -> Response {
+    let mut channels = user.services().observer.channels().await;
+    channels.push(user.session.visitor.channel);
     channels.sort_unstable();
     channels.dedup();
     let more = channels.len() > ASKED;
-    let mut asking = JoinSet::new();
-    for channel in channels.into_iter().rev().take(ASKED) {
-        let (shared, guest) = (Arc::clone(&shared), guest.clone());
-        asking.spawn(async move {
-            (guest.permissions_in(&shared, &Lane::Channel(channel)).await, channel)
-        });
-    }
-    let mut seen = Vec::new();
-    while let Some(answered) = asking.join_next().await {
-        seen.extend(answered.ok().filter(|(standing, _)| standing.sees));
-    }
+    let newest = channels.into_iter().rev().take(ASKED);
+    let newest = newest.map(|channel| (Lane::Channel(channel), channel));
+    let mut seen = user.permissions_in_all(newest).await;
+    seen.retain(|(permissions, _)| permissions.sees);
     seen.sort_by(|(a, _), (b, _)| a.place.cmp(&b.place));
     let main = html! {
         p { "Channels in which somebody talked to the bot, if you can see them in Discord." }
         ul.list {
-            @for (standing, channel) in &seen {
-                li { a href={ "/channels/" (channel) } { (short_line(&standing.place, 80)) } }
+            @for (permissions, channel) in &seen {
+                li { a href=(path(*channel)) { (short_line(&permissions.place, 80)) } }
             }
         }
         @if more { p { "Older channels are not listed: use " code { "/status" } " there." } }
     };
-    layout::page(&guest, MenuPage::Channels, false, &main)
+    layout::page(&user, MenuPage::Channels, false, &main)
 }
 
 /// Shows one channel.
 pub(super) async fn one(
-    State(shared): State<Arc<DashboardState>>,
-    guest: SignedIn,
+    user: SignedIn,
     channel: Result<Path<ChannelId>, PathRejection>,
 ) -> Response {
     let Ok(Path(channel)) = channel else { return frame::not_found().await };
-    let Some((lane, standing)) = channel_of(&shared, &guest, channel).await else {
+    let lane = Lane::Channel(channel);
+    let Some(permissions) = visible_channel(channel, &user).await else {
         return frame::not_found().await;
     };
-    let view = shared.services.observer.lane_status(&lane).await;
-    let rows = status_rows(&view, standing.owner, Timestamp::now());
-    let shown = |text: &str, most| short_line(&readable(text, &TimeZone::UTC), most);
+    let view = user.services().observer.lane_status(&lane).await;
+    let rows = status_rows(&view, permissions.owner, Timestamp::now());
+    let reset = Form::post(&user, "/channels/reset")
+        .hidden("channel", channel)
+        .with(Button::stop("Begin a new conversation"));
     let main = html! {
-        h2 { (short_line(&standing.place, 80)) }
-        dl {
-            @for row in rows.iter().filter(|row| !row.name.is_empty()) {
-                dt { (row.name) } dd { (shown(&row.text, 300)) }
-            }
-        }
-        @for row in rows.iter().filter(|row| row.name.is_empty()) { p { (shown(&row.text, 500)) } }
-        (later_turns::of_lane(&shared, &guest, &lane, &standing))
-        @if standing.acts {
+        h2 { (short_line(&permissions.place, 80)) }
+        (facts(&rows))
+        (later_turns::of_lane(&lane, &permissions, &user))
+        @if permissions.acts {
             h2 { "Choose" }
             p { "Changes apply from the next message on. The bot announces them in the channel." }
-            @for option in &view.options { (choice(option, channel, &guest)) }
+            @for option in &view.options { (choice(option, channel, &user)) }
             h2 { "Conversation" }
-            form method="post" action="/channels/reset" {
-                (csrf(&guest))
-                input type="hidden" name="channel" value=(channel);
-                button.stop type="submit" { "Begin a new conversation" }
-            }
+            (reset)
         }
     };
-    layout::page(&guest, MenuPage::Channels, false, &main)
+    layout::page(&user, MenuPage::Channels, false, &main)
 }
 
-fn choice(option: &SettingOption, channel: ChannelId, guest: &SignedIn) -> Markup {
+/// Renders the status of a channel: first the rows with a name, then the others.
+fn facts(rows: &[StatusRow]) -> Markup {
+    let shown = |text: &str, most| short_line(&readable(text, &TimeZone::UTC), most);
+    let (named, others): (Vec<_>, Vec<_>) = rows.iter().partition(|row| !row.name.is_empty());
+    let facts = named
+        .iter()
+        .fold(Facts::default(), |facts, row| facts.row(row.name, shown(&row.text, 300)));
+    html! {
+        (facts)
+        @for row in others { p { (shown(&row.text, 500)) } }
+    }
+}
+
+fn choice(option: &SettingOption, channel: ChannelId, user: &SignedIn) -> Markup {
+    if option.choices.is_empty() && !option.open {
+        return html! {};
+    }
     let title = option.setting.title();
     let id = format!("choose-{title}");
-    let chosen = |value: &str| option.chosen && option.current.as_deref() == Some(value);
-    let listed = option.choices.iter().take(CHOICES);
-    html! {
-        @if !option.choices.is_empty() || option.open {
-            form method="post" action="/channels/choose" {
-                (csrf(guest))
-                input type="hidden" name="channel" value=(channel);
-                input type="hidden" name="setting" value=(title);
-                label for=(id) { (title) ", now " (short_line(option.shown(), 80)) }
-                @if option.choices.is_empty() {
-                    input type="text" id=(id) name="value" autocomplete="off" required;
-                } @else {
-                    select id=(id) name="value" {
-                        option value=(UNSET) selected[!option.chosen] { "Default" }
-                        @for choice in listed {
-                            option value=(choice.id) selected[chosen(&choice.id)] {
-                                (short_line(if choice.label.is_empty() { &choice.id } else { &choice.label }, 80))
-                            }
-                        }
-                    }
-                }
-                button type="submit" aria-label={ "Choose " (title) } { "Choose" }
-            }
-        }
-    }
+    let label = format!("{title}, now {}", short_line(option.shown(), 80));
+    let field = if option.choices.is_empty() {
+        let field = TextField {
+            id: &id,
+            name: "value",
+            label: &label,
+            required: true,
+            ..TextField::default()
+        };
+        field.render()
+    } else {
+        let chosen = |value: &str| option.chosen && option.current.as_deref() == Some(value);
+        let unset = Choice { value: UNSET, text: "Default".to_owned(), selected: !option.chosen };
+        let listed = option.choices.iter().take(CHOICES).map(|choice| Choice {
+            value: &choice.id,
+            text: short_line(if choice.label.is_empty() { &choice.id } else { &choice.label }, 80),
+            selected: chosen(&choice.id),
+        });
+        select(&id, "value", &label, [unset].into_iter().chain(listed))
+    };
+    Form::post(user, "/channels/choose")
+        .hidden("channel", channel)
+        .hidden("setting", title)
+        .with(field)
+        .with(Button::new("Choose").full_name(format!("Choose {title}")))
+        .render()
 }
 
-/// Returns a channel and the user's permissions in it, if the user may see it.
-async fn channel_of(
-    shared: &DashboardState,
-    guest: &SignedIn,
-    channel: ChannelId,
-) -> Option<(Lane, LanePermissions)> {
-    let lane = Lane::Channel(channel);
-    let standing = guest.permissions_in(shared, &lane).await;
-    if let Some(parent) = standing.parent {
+/// Returns the user's permissions in a channel, if the user may see it.
+async fn visible_channel(channel: ChannelId, user: &SignedIn) -> Option<LanePermissions> {
+    let permissions = user.permissions_in(&Lane::Channel(channel)).await;
+    if let Some(parent) = permissions.parent {
         // The gateway may not know yet that this channel is a thread.
-        shared.services.settings.learn_parent(channel, parent);
+        user.services().settings.learn_parent(channel, parent);
     }
-    standing.sees.then_some((lane, standing))
+    Some(permissions).filter(|permissions| permissions.sees)
 }
 
-/// Returns the channel of a form if the user may write there, otherwise the page to go to and a
-/// message.
-async fn meant(
-    shared: &DashboardState,
-    guest: &SignedIn,
-    fields: &FormFields,
-) -> Result<(Lane, ChannelId), (String, &'static str)> {
-    let elsewhere = || ("/channels".to_owned(), NOT_THERE);
-    let channel = fields.one("channel").parse().map_err(|_| elsewhere())?;
-    match channel_of(shared, guest, channel).await {
-        None => Err(elsewhere()),
-        Some((_, standing)) if !standing.acts => Err((path(channel), NOT_YOURS)),
-        Some((lane, _)) => Ok((lane, channel)),
+/// A channel that a form names and that the user may see.
+struct NamedChannel {
+    lane: Lane,
+    acts: bool,
+    /// The page to return to.
+    path: String,
+}
+
+impl NamedChannel {
+    async fn of(form: &SubmittedForm) -> Option<Self> {
+        let channel = form.fields.parse("channel")?;
+        let permissions = visible_channel(channel, &form.user).await?;
+        Some(Self { lane: Lane::Channel(channel), acts: permissions.acts, path: path(channel) })
     }
 }
 
-/// Redirects to a page that shows a message.
-fn go(guest: &SignedIn, path: &str, notice: impl Into<String>) -> Response {
-    guest.session.set_notice(notice);
-    Redirect::to(path).into_response()
+/// Returns the lane of a form's channel if the user may write there.
+fn writable(channel: Option<&NamedChannel>) -> Result<&Lane, FormRefusal> {
+    let channel = channel.ok_or(NOT_THERE)?;
+    if channel.acts { Ok(&channel.lane) } else { Err(FormRefusal::Forbidden) }
+}
+
+/// Returns the page to which a form returns.
+fn page_of(channel: Option<&NamedChannel>) -> &str {
+    channel.map_or("/channels", |channel| &channel.path)
 }
 
 fn path(channel: ChannelId) -> String {
@@ -171,60 +173,48 @@ fn path(channel: ChannelId) -> String {
 }
 
 /// Changes a setting.
-pub(super) async fn choose(
-    State(shared): State<Arc<DashboardState>>,
-    sent: SubmittedForm,
-) -> Response {
-    let SubmittedForm { guest, fields } = sent;
-    let (lane, channel) = match meant(&shared, &guest, &fields).await {
-        Ok(meant) => meant,
-        Err((path, why)) => return go(&guest, &path, why),
-    };
-    let setting = Setting::ALL.into_iter().find(|setting| setting.title() == fields.one("setting"));
-    let value = fields.one("value").trim();
-    let notice = match setting.filter(|_| !value.is_empty()) {
-        None => "Choose a value.".to_owned(),
-        Some(setting) => match shared.services.settings.choose(&lane, setting, Some(value)).await {
-            Err(error) => short_line(&error.to_string(), 300),
-            Ok(chosen) => {
-                let visitor = &guest.session.visitor;
-                tracing::info!(user = visitor.user.to_field(), %lane, "from the dashboard: {chosen}");
-                let _ = shared
-                    .api
-                    .post_action(Some(channel), &visitor.name, &format!("chose: {chosen}"))
-                    .await;
-                chosen
-            }
-        },
-    };
-    go(&guest, &path(channel), notice)
+pub(super) async fn choose(form: SubmittedForm) -> Response {
+    let channel = NamedChannel::of(&form).await;
+    let result = change_setting(&form, channel.as_ref()).await;
+    form.answer(page_of(channel.as_ref()), result).await
+}
+
+async fn change_setting(
+    form: &SubmittedForm,
+    channel: Option<&NamedChannel>,
+) -> Result<String, FormRefusal> {
+    let (user, lane) = (&form.user, writable(channel)?);
+    let value = form.fields.one("value").trim();
+    let setting = Setting::ALL
+        .into_iter()
+        .find(|setting| setting.title() == form.fields.one("setting") && !value.is_empty())
+        .ok_or(FormRefusal::of("Choose a value."))?;
+    let chosen = user.services().settings.choose(lane, setting, Some(value)).await;
+    let chosen =
+        chosen.map_err(|error| FormRefusal::because(short_line(&error.to_string(), 300)))?;
+    tracing::info!(user = user.id().to_field(), %lane, "from the dashboard: {chosen}");
+    user.announce(lane, &format!("chose: {chosen}")).await;
+    Ok(chosen)
 }
 
 /// Starts a new conversation.
-pub(super) async fn reset(
-    State(shared): State<Arc<DashboardState>>,
-    sent: SubmittedForm,
-) -> Response {
-    let SubmittedForm { guest, fields } = sent;
-    let (lane, channel) = match meant(&shared, &guest, &fields).await {
-        Ok(meant) => meant,
-        Err((path, why)) => return go(&guest, &path, why),
-    };
-    let notice = match shared.services.conversations.reset(&lane).await {
-        Err(error) => error.to_string(),
-        Ok(false) => "There is no conversation yet.".to_owned(),
-        Ok(true) => {
-            let visitor = &guest.session.visitor;
-            tracing::info!(user = visitor.user.to_field(), %lane, "a user began a new conversation from the dashboard");
-            AuditEntry::new(AuditKind::ConversationReset)
-                .by(Some(visitor.user), Some(&visitor.name))
-                .in_lane(&lane)
-                .with("address", "dashboard")
-                .note();
-            let did = "began a new conversation here.";
-            let _ = shared.api.post_action(Some(channel), &visitor.name, did).await;
-            "The next message begins a new conversation.".to_owned()
-        }
-    };
-    go(&guest, &path(channel), notice)
+pub(super) async fn reset(form: SubmittedForm) -> Response {
+    let channel = NamedChannel::of(&form).await;
+    let result = begin_conversation(&form, channel.as_ref()).await;
+    form.answer(page_of(channel.as_ref()), result).await
+}
+
+async fn begin_conversation(
+    form: &SubmittedForm,
+    channel: Option<&NamedChannel>,
+) -> Result<&'static str, FormRefusal> {
+    let (user, lane) = (&form.user, writable(channel)?);
+    if !user.services().conversations.reset(lane).await.map_err(FormRefusal::because)? {
+        return Ok("There is no conversation yet.");
+    }
+    tracing::info!(user = user.id().to_field(), %lane, "a user began a new conversation from the dashboard");
+    let entry = user.audit(AuditKind::ConversationReset).in_lane(lane);
+    entry.with("address", "dashboard").note();
+    user.announce(lane, "began a new conversation here.").await;
+    Ok("The next message begins a new conversation.")
 }

@@ -1,21 +1,18 @@
 //! The costs of turns: sums by day, channel, person, backend and model, of the turns that the user
 //! may see. Owners also see the budgets, and can download all turns as a table.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use axum::extract::{Query, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
 use maud::{Markup, html};
-use tokio::task::JoinSet;
 
+use super::access::{Owner, SignedIn};
+use super::components::{Facts, Link, Table, nav, title_cell};
+use super::fields::Fields;
 use super::layout::{self, MenuPage};
-use super::middleware::SignedIn;
-use super::{DashboardState, frame, plot};
+use super::plot;
 use aetheel_model::budget::AccountUse;
 use aetheel_model::event::Lane;
 use aetheel_model::plain::{counted, short_line};
@@ -34,10 +31,8 @@ const ROWS: usize = 12;
 const NAME: usize = 32;
 
 /// Returns the period that a request asks for: one of [`PERIODS`].
-fn period(query: &[(String, String)]) -> u16 {
-    let asked =
-        query.iter().find(|(name, _)| name == "days").and_then(|(_, days)| days.parse().ok());
-    asked.filter(|days| PERIODS.contains(days)).unwrap_or(DEFAULT_PERIOD)
+fn period(query: &Fields) -> u16 {
+    query.parse("days").filter(|days| PERIODS.contains(days)).unwrap_or(DEFAULT_PERIOD)
 }
 
 /// Returns the first and the last day of a period that ends today, in UTC.
@@ -65,12 +60,8 @@ impl VisibleCosts {
 
 /// Sums up the lanes that the user may see. Owners see all lanes, other users the channels that
 /// they can see in Discord.
-async fn visible_costs(
-    shared: &Arc<DashboardState>,
-    guest: &SignedIn,
-    mut all: LaneCosts,
-) -> VisibleCosts {
-    let owner = guest.standing.owner;
+async fn visible_costs(mut all: LaneCosts, user: &SignedIn) -> VisibleCosts {
+    let owner = user.is_owner();
     let mut order: Vec<(u64, Lane)> = all
         .iter()
         .filter(|(lane, _)| owner || matches!(lane, Lane::Channel(_)))
@@ -78,16 +69,12 @@ async fn visible_costs(
         .collect();
     order.sort_by(|one, other| other.cmp(one));
     let left_out = order.len().saturating_sub(ASKED);
-    let mut asking = JoinSet::new();
-    for (_, lane) in order.drain(..order.len().min(ASKED)) {
-        let (shared, guest) = (Arc::clone(shared), guest.clone());
-        asking.spawn(async move { (guest.permissions_in(&shared, &lane).await, lane) });
-    }
     let mut seen = VisibleCosts { costs: Costs::default(), lanes: Vec::new(), left_out };
-    while let Some(answered) = asking.join_next().await {
-        // A lane whose task panicked stays in `all`, which is shown only to owners.
-        if let Some((standing, lane)) = answered.ok().filter(|(it, _)| owner || it.sees) {
-            seen.take(&lane, &all.remove(&lane).unwrap_or_default(), &standing.place);
+    let asked = order.into_iter().take(ASKED).map(|(_, lane)| (lane.clone(), lane));
+    for (permissions, lane) in user.permissions_in_all(asked).await {
+        // A lane whose lookup panicked stays in `all`, which is shown only to owners.
+        if owner || permissions.sees {
+            seen.take(&lane, &all.remove(&lane).unwrap_or_default(), &permissions.place);
         }
     }
     if owner {
@@ -98,32 +85,21 @@ async fn visible_costs(
 }
 
 /// Shows the costs.
-pub(super) async fn page(
-    State(shared): State<Arc<DashboardState>>,
-    guest: SignedIn,
-    Query(query): Query<Vec<(String, String)>>,
-) -> Response {
+pub(super) async fn page(user: SignedIn, query: Fields) -> Response {
     let days = period(&query);
     let (from, to) = days_until_now(days);
-    let all = shared.services.history.turns().costs(from, to).await;
-    let VisibleCosts { costs, lanes, left_out } = visible_costs(&shared, &guest, all).await;
-    let people = costs.people.values().map(|person| (person.name.clone(), person.sum));
-    let backends = costs.backends.iter().map(|(name, sum)| (name.clone(), *sum));
-    let unknown = || "unknown".to_owned();
-    let models =
-        costs.models.iter().map(|(name, sum)| (name.clone().unwrap_or_else(unknown), *sum));
-    let budgets = match guest.standing.owner {
-        true => shared.services.budgets.uses().await,
+    let all = user.services().history.turns().costs(from, to).await;
+    let VisibleCosts { costs, lanes, left_out } = visible_costs(all, &user).await;
+    let budgets = match user.is_owner() {
+        true => user.services().budgets.uses().await,
         false => Vec::new(),
     };
+    let periods = PERIODS.map(|other| {
+        let link = Link::new(format!("Last {other} days"), format!("/costs?days={other}"));
+        link.current("true", other == days)
+    });
     let main = html! {
-        nav aria-label="Time" {
-            ul {
-                @for other in PERIODS {
-                    li { a href={ "/costs?days=" (other) } aria-current=[(other == days).then_some("true")] { "Last " (other) " days" } }
-                }
-            }
-        }
+        (nav("Time", None, periods))
         @if costs.whole.turns == 0 {
             p { "No turn ended in this time in the channels that you can see." }
         } @else {
@@ -131,39 +107,20 @@ pub(super) async fn page(
             p { "Costs are list prices as agents report them; a subscription usually costs less. Days are in UTC. Nothing is estimated: values that an agent does not report are missing from the sums." }
             h2 { "By day" }
             (plotted(&costs, from, days))
-            (table("Day", &by_day(&costs.days)))
-            h2 { "By channel" }
-            (table("Channel", &top(lanes, ROWS)))
-            h2 { "By person" }
-            (table("Person", &top(people, ROWS)))
-            h2 { "By backend" }
-            (table("Backend", &top(backends, ROWS)))
-            h2 { "By model" }
-            (table("Model", &top(models, ROWS)))
+            (tables(costs, lanes))
         }
         @if !budgets.is_empty() { (budget_table(&budgets)) }
         @if left_out > 0 { p { "Left out: " (counted(left_out, "channel")) " with fewer turns." } }
-        @if guest.standing.owner { p { a href={ "/costs.csv?days=" (days) } { "Download as CSV" } } }
+        @if user.is_owner() { p { a href={ "/costs.csv?days=" (days) } { "Download as CSV" } } }
     };
-    layout::page(&guest, MenuPage::Costs, false, &main)
+    layout::page(&user, MenuPage::Costs, false, &main)
 }
 
 /// Returns all turns as CSV, for owners.
-pub(super) async fn csv(
-    State(shared): State<Arc<DashboardState>>,
-    guest: SignedIn,
-    Query(query): Query<Vec<(String, String)>>,
-) -> Response {
-    if !guest.standing.owner {
-        return frame::not_found().await;
-    }
+pub(super) async fn csv(Owner(user): Owner, query: Fields) -> Response {
     let (from, to) = days_until_now(period(&query));
-    let sheet = shared
-        .services
-        .history
-        .turns()
-        .days(from, to, CostSheet::default(), |sheet, line| sheet.add(&line))
-        .await;
+    let turns = user.services().history.turns();
+    let sheet = turns.days(from, to, CostSheet::default(), |sheet, line| sheet.add(&line)).await;
     let headers = [
         (header::CONTENT_TYPE, "text/csv; charset=utf-8"),
         (header::CONTENT_DISPOSITION, "attachment; filename=\"aetheel-costs.csv\""),
@@ -171,18 +128,16 @@ pub(super) async fn csv(
     (headers, sheet.csv()).into_response()
 }
 
-fn whole(sum: &CostSum) -> Markup {
-    html! {
-        dl {
-            dt { "Cost" } dd { (sum.cost()) }
-            dt { "Turns" } dd { (sum.turns) ", " (sum.failed) " failed" }
-            dt { "Agent hours" } dd { (sum.hours()) }
-            dt { "Tokens" } dd {
-                (sum.tokens(sum.input)) " in, " (sum.tokens(sum.cached)) " of them cached; "
-                (sum.tokens(sum.output)) " out, " (sum.tokens(sum.reasoning)) " of them thinking"
-            }
-        }
-    }
+fn whole(sum: &CostSum) -> Facts {
+    let tokens = html! {
+        (sum.tokens(sum.input)) " in, " (sum.tokens(sum.cached)) " of them cached; "
+        (sum.tokens(sum.output)) " out, " (sum.tokens(sum.reasoning)) " of them thinking"
+    };
+    Facts::default()
+        .row("Cost", sum.cost())
+        .row("Turns", format!("{}, {} failed", sum.turns, sum.failed))
+        .row("Agent hours", sum.hours())
+        .row("Tokens", tokens)
 }
 
 /// Draws a bar for each day: its cost or, if no costs are known, its turns.
@@ -210,54 +165,46 @@ fn plotted(costs: &Costs, from: Date, days: u16) -> Markup {
 
 /// Shows the budgets that were used in their current period.
 fn budget_table(uses: &[AccountUse]) -> Markup {
+    let table = Table::wide("Budgets", &["Budget", "Used", "Cap", "Share", "Until (UTC)"]);
     html! {
         h2 { "Budgets" }
         p { "Each budget in its current period. Owners raise one with the buttons below its notice in Discord." }
-        div.wide tabindex="0" role="region" aria-label="Budgets" {
-            table {
-                thead { tr {
-                    @for title in ["Budget", "Used", "Cap", "Share", "Until (UTC)"] { th scope="col" { (title) } }
-                } }
-                tbody {
-                    @for used in uses {
-                        tr {
-                            th scope="row" { (short_line(&used.account.to_string(), NAME)) }
-                            td { (used.rule.unit.describe(used.used)) }
-                            td { (used.rule.unit.describe(used.cap)) }
-                            td { (used.percent()) " %" }
-                            td { (used.span.end.strftime("%Y-%m-%d %H:%M")) }
-                        }
-                    }
-                }
-            }
-        }
+        (table.rows(uses, |used| html! {
+            (title_cell(short_line(&used.account.to_string(), NAME)))
+            td { (used.rule.unit.describe(used.used)) }
+            td { (used.rule.unit.describe(used.cap)) }
+            td { (used.percent()) " %" }
+            td { (used.span.end.strftime("%Y-%m-%d %H:%M")) }
+        }))
     }
 }
 
-/// Returns the sums by day, latest first.
-fn by_day(days: &BTreeMap<Date, CostSum>) -> Vec<(String, CostSum)> {
-    days.iter().rev().map(|(day, sum)| (day.to_string(), *sum)).collect()
+/// Shows the sums by day, latest first, and by everything else.
+fn tables(costs: Costs, lanes: Vec<(String, CostSum)>) -> Markup {
+    let days: Vec<_> =
+        costs.days.into_iter().rev().map(|(day, sum)| (day.to_string(), sum)).collect();
+    let people = costs.people.into_values().map(|person| (person.name, person.sum));
+    let unknown = || "unknown".to_owned();
+    let models = costs.models.into_iter().map(|(name, sum)| (name.unwrap_or_else(unknown), sum));
+    html! {
+        (table("Day", &days))
+        h2 { "By channel" }
+        (table("Channel", &top(lanes, ROWS)))
+        h2 { "By person" }
+        (table("Person", &top(people, ROWS)))
+        h2 { "By backend" }
+        (table("Backend", &top(costs.backends, ROWS)))
+        h2 { "By model" }
+        (table("Model", &top(models, ROWS)))
+    }
 }
 
 fn table(what: &str, rows: &[(String, CostSum)]) -> Markup {
-    html! {
-        div.wide tabindex="0" role="region" aria-label={ "Costs by " (what.to_lowercase()) } {
-            table {
-                thead { tr {
-                    @for title in [what, "Cost", "Turns", "Failed", "Hours", "In", "Cached", "Out", "Thinking"] {
-                        th scope="col" { (title) }
-                    }
-                } }
-                tbody {
-                    @for (name, sum) in rows {
-                        tr {
-                            th scope="row" { (short_line(name, NAME)) }
-                            td { (sum.cost()) } td { (sum.turns) } td { (sum.failed) } td { (sum.hours()) }
-                            @for count in [sum.input, sum.cached, sum.output, sum.reasoning] { td { (sum.tokens(count)) } }
-                        }
-                    }
-                }
-            }
-        }
-    }
+    let titles = [what, "Cost", "Turns", "Failed", "Hours", "In", "Cached", "Out", "Thinking"];
+    let label = format!("Costs by {}", what.to_lowercase());
+    Table::wide(label, &titles).rows(rows, |(name, sum)| html! {
+        (title_cell(short_line(name, NAME)))
+        td { (sum.cost()) } td { (sum.turns) } td { (sum.failed) } td { (sum.hours()) }
+        @for count in [sum.input, sum.cached, sum.output, sum.reasoning] { td { (sum.tokens(count)) } }
+    })
 }

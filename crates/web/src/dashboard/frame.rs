@@ -6,7 +6,7 @@
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{DOCTYPE, Markup, html};
 
 const STYLE: &str = include_str!("assets/style.css");
 const ICON: &str = include_str!("assets/icon.svg");
@@ -106,11 +106,6 @@ pub(super) fn tail(text: &str, most: usize) -> (&str, bool) {
         left -= size;
     }
     (text, false)
-}
-
-/// Includes HTML that `maud` has already rendered.
-pub(super) fn made(html: &str) -> PreEscaped<&str> {
-    PreEscaped(html)
 }
 
 #[cfg(test)]

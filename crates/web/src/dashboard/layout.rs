@@ -1,11 +1,12 @@
-//! The layout of all pages for signed-in users: the menu, and the secret field of forms.
+//! The layout of all pages for signed-in users: the menu, and the message about the last form.
 
 use axum::http::StatusCode;
 use axum::response::Response;
 use maud::{Markup, html};
 
+use super::access::SignedIn;
+use super::components::{Button, Form, Link, nav};
 use super::frame::document;
-use super::middleware::SignedIn;
 
 /// Reload interval, in seconds, of a page with live content. Used if no script runs and the user
 /// has requested reloading.
@@ -17,7 +18,7 @@ pub(super) enum MenuPage {
     Transcripts,
     Channels,
     Costs,
-    Components,
+    Backends,
     Schedules,
     Audit,
     Health,
@@ -29,7 +30,7 @@ impl MenuPage {
         Self::Transcripts,
         Self::Channels,
         Self::Costs,
-        Self::Components,
+        Self::Backends,
         Self::Schedules,
         Self::Audit,
         Self::Health,
@@ -37,7 +38,7 @@ impl MenuPage {
 
     /// Returns whether only owners can open the page.
     fn is_for_owners(self) -> bool {
-        matches!(self, Self::Components | Self::Schedules | Self::Audit | Self::Health)
+        matches!(self, Self::Backends | Self::Schedules | Self::Audit | Self::Health)
     }
 
     fn title(self) -> &'static str {
@@ -46,7 +47,7 @@ impl MenuPage {
             Self::Transcripts => "Transcripts",
             Self::Channels => "Channels",
             Self::Costs => "Costs",
-            Self::Components => "Backends",
+            Self::Backends => "Backends",
             Self::Schedules => "Schedules and hooks",
             Self::Audit => "Audit",
             Self::Health => "Health",
@@ -59,7 +60,7 @@ impl MenuPage {
             Self::Transcripts => "/turns",
             Self::Channels => "/channels",
             Self::Costs => "/costs",
-            Self::Components => "/components",
+            Self::Backends => "/components",
             Self::Schedules => "/schedules",
             Self::Audit => "/audit",
             Self::Health => "/health",
@@ -68,47 +69,42 @@ impl MenuPage {
 }
 
 /// Returns a page of the menu. `lives` means that the page has live content.
-pub(super) fn page(guest: &SignedIn, here: MenuPage, lives: bool, main: &Markup) -> Response {
+pub(super) fn page(user: &SignedIn, here: MenuPage, lives: bool, main: &Markup) -> Response {
     let main = html! {
-        @if lives { noscript { (reload_notice(guest.reload)) } }
+        @if lives { noscript { (reload_notice(user.reload)) } }
         (main)
     };
-    let again = (lives && guest.reload).then_some(RELOAD_SECONDS);
-    inner(guest, Some(here), here.title(), again, &main)
+    let again = (lives && user.reload).then_some(RELOAD_SECONDS);
+    inner(user, Some(here), here.title(), again, &main)
 }
 
 /// Returns a page for a signed-in user. With `again`, browsers reload it after this number of
 /// seconds.
 pub(super) fn inner(
-    guest: &SignedIn,
+    user: &SignedIn,
     here: Option<MenuPage>,
     title: &str,
     again: Option<u32>,
     main: &Markup,
 ) -> Response {
-    let notice = guest.session.take_notice();
+    let notice = user.session.take_notice();
     let refresh = again.filter(|_| notice.is_none());
+    let pages = MenuPage::ALL.into_iter().filter(|page| user.is_owner() || !page.is_for_owners());
+    let links =
+        pages.map(|page| Link::new(page.title(), page.path()).current("page", Some(page) == here));
+    let sign_out = Form::post(user, "/leave")
+        .class("leave")
+        .with(html! { bdi.who { (user.name()) } })
+        .with(Button::new("Sign out"));
     let body = html! {
         header {
             p.brand { "Aetheel" }
-            nav aria-label="Pages" {
-                ul {
-                    @for page in MenuPage::ALL.into_iter().filter(|page| guest.standing.owner || !page.is_for_owners()) {
-                        li { a href=(page.path()) aria-current=[(Some(page) == here).then_some("page")] { (page.title()) } }
-                    }
-                }
-            }
-            form.leave method="post" action="/leave" {
-                (csrf(guest))
-                bdi.who { (guest.session.visitor.name) }
-                button type="submit" { "Sign out" }
-            }
+            (nav("Pages", None, links))
+            (sign_out)
         }
         main id="main" tabindex="-1" {
             h1 { (title) }
-            @if let Some(notice) = notice {
-                p.said role="status" { (notice) }
-            }
+            @if let Some(notice) = notice { p.said role="status" { (notice) } }
             (main)
         }
     };
@@ -128,9 +124,4 @@ fn reload_notice(again: bool) -> Markup {
             }
         }
     }
-}
-
-/// Renders the hidden field with the secret of forms.
-pub(super) fn csrf(guest: &SignedIn) -> Markup {
-    html! { input type="hidden" name="csrf" value=(guest.session.csrf()); }
 }

@@ -12,20 +12,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_core::Stream;
 use parking_lot::Mutex;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::middleware::{self, AccessDenied, SignedIn};
-use super::{DashboardState, cards, frame};
+use super::access::{self, AccessDenied, SignedIn};
+use super::fields::Fields;
+use super::{cards, frame};
 use aetheel_dispatch::Observer;
 use aetheel_model::event::{Lane, Sequence};
 
@@ -37,25 +35,26 @@ const UPDATE_INTERVAL: Duration = Duration::from_millis(250);
 const ACCESS_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The rendered texts of turns, shared by all viewers.
-#[derive(Default)]
-pub(super) struct LiveTexts(Mutex<HashMap<Sequence, (u64, Arc<str>)>>);
+pub(super) struct LiveTexts {
+    observer: Observer,
+    made: Mutex<HashMap<Sequence, (u64, Arc<str>)>>,
+}
 
 impl LiveTexts {
+    pub(super) fn new(observer: Observer) -> Self {
+        Self { observer, made: Mutex::default() }
+    }
+
     /// Returns the version and the text of a running turn, or `None` if it does not run.
-    pub(super) fn text(
-        &self,
-        observer: &Observer,
-        lane: &Lane,
-        event: Sequence,
-    ) -> Option<(u64, Arc<str>)> {
-        let Some(turn) = observer.watch_turn(lane, event) else {
-            self.0.lock().remove(&event);
+    pub(super) fn text(&self, lane: &Lane, event: Sequence) -> Option<(u64, Arc<str>)> {
+        let Some(turn) = self.observer.watch_turn(lane, event) else {
+            self.made.lock().remove(&event);
             return None;
         };
         // The version is read before the text. If the turn changes in between, the text is rendered
         // again.
         let version = turn.version();
-        let mut made = self.0.lock();
+        let mut made = self.made.lock();
         if let Some(known) = made.get(&event).filter(|(of, _)| *of >= version) {
             return Some(known.clone());
         }
@@ -68,51 +67,32 @@ impl LiveTexts {
     }
 }
 
-/// The query of a request that follows one turn, by its event.
-#[derive(Deserialize)]
-pub(super) struct FollowQuery {
-    turn: Sequence,
-}
-
 /// Streams the changes of all lanes that the user may see, or of one turn, until the connection or
-/// the user's access ends.
-pub(super) async fn follow(
-    State(shared): State<Arc<DashboardState>>,
-    guest: SignedIn,
-    followed: Result<Query<FollowQuery>, QueryRejection>,
-) -> Response {
-    let places = [&shared.streams, &guest.session.streams];
+/// the user's access ends. The field `turn` of the address names the event of the turn.
+pub(super) async fn follow(user: SignedIn, query: Fields) -> Response {
+    let places = [&user.shared.streams, &user.session.streams];
     let places = places.map(|places| Arc::clone(places).try_acquire_owned().ok());
     let [Some(one), Some(other)] = places else {
         return frame::plain(StatusCode::SERVICE_UNAVAILABLE, "Too many pages are open.");
     };
     let (events, sent) = mpsc::channel(8);
-    let only = followed.ok().map(|Query(followed)| followed.turn);
-    let work = Box::pin(feed(shared, guest, only, events));
+    let work = Box::pin(feed(user, query.parse("turn"), events));
     let feed = Feed { work: Some(work), sent, _places: [one, other] };
     Sse::new(feed).keep_alive(KeepAlive::default()).into_response()
 }
 
 /// Returns the data that a new stream would send first: `cards` (`null` if one turn is followed),
 /// `turns`, and whether the followed turn has `ended`.
-pub(super) async fn once(
-    State(shared): State<Arc<DashboardState>>,
-    guest: SignedIn,
-    followed: Result<Query<FollowQuery>, QueryRejection>,
-) -> Response {
-    let only = followed.ok().map(|Query(followed)| followed.turn);
-    let (seen, more) = cards::visible_cards(&shared, &guest, only).await;
-    let list = || cards::list((&seen, more), &guest, |_, _| None).into_string();
-    let turns: Vec<Value> = seen
-        .iter()
-        .filter_map(|card| card.turn())
-        .filter_map(|(lane, event)| {
-            let (_, text) = shared.turns.text(&shared.services.observer, lane, event)?;
-            Some(turn_json(event, &text))
-        })
-        .collect();
+pub(super) async fn once(user: SignedIn, query: Fields) -> Response {
+    let only: Option<Sequence> = query.parse("turn");
+    let seen = cards::visible_cards(&user, only).await;
+    let turns = seen.turns().filter_map(|(lane, event)| {
+        let (_, text) = user.shared.turns.text(lane, event)?;
+        Some(turn_json(event, &text))
+    });
+    let turns: Vec<Value> = turns.collect();
     let ended = only.is_some() && seen.is_empty();
-    let cards = only.is_none().then(list);
+    let cards = only.is_none().then(|| seen.html(&user, |_, _| None).into_string());
     axum::Json(json!({"cards": cards, "turns": turns, "ended": ended})).into_response()
 }
 
@@ -141,54 +121,40 @@ impl Stream for Feed {
     }
 }
 
-async fn feed(
-    shared: Arc<DashboardState>,
-    mut guest: SignedIn,
-    only: Option<Sequence>,
-    events: mpsc::Sender<Event>,
-) {
-    let (mut lanes, mut growth) =
-        (shared.services.observer.watch_lanes(), shared.services.observer.watch_turn_changes());
+async fn feed(mut user: SignedIn, only: Option<Sequence>, events: mpsc::Sender<Event>) {
+    let shared = Arc::clone(&user.shared);
+    let observer = &shared.services.observer;
+    let (mut lanes, mut growth) = (observer.watch_lanes(), observer.watch_turn_changes());
     let mut sent_list = String::new();
     let mut versions: HashMap<Sequence, u64> = HashMap::new();
     let mut until = Instant::now() + ACCESS_CHECK_INTERVAL;
     loop {
         lanes.mark_unchanged();
-        let (seen, more) = cards::visible_cards(&shared, &guest, only).await;
+        let seen = cards::visible_cards(&user, only).await;
         if only.is_some() && seen.is_empty() {
             // The turn has ended, or the user may not see it any more.
-            let _ = events.send(Event::default().event("ended").data("{}")).await;
-            return;
+            return send_last(&events, "ended").await;
         }
         let list = match only {
             Some(_) => String::new(),
-            None => cards::list((&seen, more), &guest, |_, _| None).into_string(),
+            None => seen.html(&user, |_, _| None).into_string(),
         };
         if list != sent_list {
-            let event = Event::default().event("cards").data(json!({"html": list}).to_string());
-            if events.send(event).await.is_err() {
+            if send(&events, "cards", &json!({"html": list})).await.is_err() {
                 return;
             }
             sent_list = list;
         }
-        let running: Vec<(Lane, Sequence)> = seen
-            .iter()
-            .filter_map(|card| card.turn().map(|(lane, event)| (lane.clone(), event)))
-            .collect();
+        let running: Vec<(Lane, Sequence)> =
+            seen.turns().map(|(lane, event)| (lane.clone(), event)).collect();
         versions.retain(|known, _| running.iter().any(|(_, event)| event == known));
         loop {
             growth.mark_unchanged();
             for (lane, event) in &running {
-                let Some((version, text)) =
-                    shared.turns.text(&shared.services.observer, lane, *event)
-                else {
-                    continue;
-                };
-                if versions.insert(*event, version) == Some(version) {
-                    continue;
-                }
-                let data = turn_json(*event, &text).to_string();
-                if events.send(Event::default().event("turn").data(data)).await.is_err() {
+                let Some((version, text)) = shared.turns.text(lane, *event) else { continue };
+                if versions.insert(*event, version) != Some(version)
+                    && send(&events, "turn", &turn_json(*event, &text)).await.is_err()
+                {
                     return;
                 }
             }
@@ -196,16 +162,18 @@ async fn feed(
             tokio::select! {
                 _ = lanes.changed() => break,
                 _ = growth.changed() => {}
-                () = guest.session.over.cancelled() => return send_over(&events).await,
+                () = user.session.over.cancelled() => return send_last(&events, "over").await,
                 () = shared.closing.cancelled() => return,
                 () = sleep_until(until) => {
                     until = Instant::now() + ACCESS_CHECK_INTERVAL;
-                    match middleware::check_access(&shared, Arc::clone(&guest.session)).await {
-                        Ok(still) => guest = still,
+                    match access::check_access(&shared, Arc::clone(&user.session)).await {
+                        Ok(still) => user = still,
                         // The stream ends, because nothing is shown while the permissions are
                         // unknown.
                         Err(AccessDenied::PermissionsUnknown) => return,
-                        Err(AccessDenied::Forbidden | AccessDenied::NotSignedIn) => return send_over(&events).await,
+                        Err(AccessDenied::Forbidden | AccessDenied::NotSignedIn) => {
+                            return send_last(&events, "over").await;
+                        }
                     }
                     // The visible lanes may have changed.
                     break;
@@ -215,7 +183,16 @@ async fn feed(
     }
 }
 
-async fn send_over(events: &mpsc::Sender<Event>) {
+/// Sends an event. Returns an error if the client has disconnected.
+async fn send(
+    events: &mpsc::Sender<Event>,
+    name: &str,
+    data: &Value,
+) -> Result<(), mpsc::error::SendError<Event>> {
+    events.send(Event::default().event(name).data(data.to_string())).await
+}
+
+async fn send_last(events: &mpsc::Sender<Event>, name: &str) {
     // An error means that the client has disconnected.
-    let _ = events.send(Event::default().event("over").data("{}")).await;
+    let _ = send(events, name, &json!({})).await;
 }

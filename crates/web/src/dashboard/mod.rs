@@ -11,12 +11,14 @@
 //! | [`origin`] | the public address of the dashboard |
 //! | [`secret`], [`sessions`] | sign-in links that work once, and sessions |
 //! | [`middleware`] | the checks of every request, and the headers of every response |
-//! | [`repeated_forms`] | detects repeated forms |
+//! | [`access`] | signed-in users and their permissions |
+//! | [`fields`], [`repeated_forms`] | the fields of requests, the results of forms, and repeated forms |
 //! | [`frame`], [`layout`] | the layout of pages, for anybody and for signed-in users |
+//! | [`components`] | the parts of pages: lists, forms, tables and cards |
 //! | [`cards`] | running turns and waiting prompts, as one user may see them |
 //! | [`live`] | streams their changes |
 //! | [`sign_in`], [`overview`], [`channels`], [`costs`] | the pages for all users |
-//! | [`components`], [`schedules`], [`audit`], [`health`] | the pages for owners |
+//! | [`backends`], [`schedules`], [`audit`], [`health`] | the pages for owners |
 //! | [`waits`], [`claims`], [`later_turns`] | parts of pages: lanes that wait, reserved files, and turns that agents asked for |
 //! | [`transcripts`] | finished turns, and read-only links to them |
 //! | [`step_viewer`] | a recorded turn, step by step |
@@ -24,13 +26,16 @@
 //! | [`times`], [`url`] | times, and values in addresses |
 //! | [`actions`] | the forms of running turns |
 
+mod access;
 mod actions;
 mod audit;
+mod backends;
 mod cards;
 mod channels;
 mod claims;
 mod components;
 mod costs;
+mod fields;
 mod frame;
 mod health;
 mod later_turns;
@@ -266,7 +271,7 @@ impl DashboardListener {
             origin: self.origin,
             local: DashboardOrigin::of(self.address),
             streams: Arc::new(Semaphore::new(STREAMS)),
-            turns: live::LiveTexts::default(),
+            turns: live::LiveTexts::new(dispatcher.observer.clone()),
             sharing,
             link_requests: Semaphore::new(MAX_LINK_REQUESTS),
             closing: CancellationToken::new(),
@@ -361,9 +366,9 @@ fn router(shared: Arc<DashboardState>) -> Router {
         .route("/channels/reset", post(channels::reset))
         .route("/costs", get(costs::page))
         .route("/costs.csv", get(costs::csv))
-        .route("/components", get(components::page))
-        .route("/components/roll-back", post(components::roll_back))
-        .route("/components/rollout", post(components::decide))
+        .route("/components", get(backends::page))
+        .route("/components/roll-back", post(backends::roll_back))
+        .route("/components/rollout", post(backends::decide))
         .route("/schedules", get(schedules::page))
         .route("/schedules/run", post(schedules::run))
         .route("/schedules/remove", post(later_turns::remove))

@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 
 use super::secret::digest;
 use super::sessions::CompletedForm;
-use super::{DashboardState, MAX_FORM_BYTES, frame, middleware};
+use super::{DashboardState, MAX_FORM_BYTES, access, fields, frame};
 
 /// A form that is repeated within this time is not processed again.
 const REPEAT_WINDOW: Duration = Duration::from_secs(1);
@@ -30,11 +30,11 @@ pub(super) async fn once(
         return next.run(request).await;
     }
     // Without a session, a form has no effect that could be repeated by mistake.
-    let Ok(session) = middleware::session_of(&shared, request.headers()) else {
+    let Ok(session) = access::session_of(&shared, request.headers()) else {
         return next.run(request).await;
     };
     let (parts, body) = request.into_parts();
-    let Ok(body) = to_bytes(body, MAX_FORM_BYTES).await else { return middleware::invalid_form() };
+    let Ok(body) = to_bytes(body, MAX_FORM_BYTES).await else { return fields::invalid_form() };
     let form = digest([parts.uri.path().as_bytes(), b"\n", &body].concat());
     let mut last = Arc::clone(&session.last).lock_owned().await;
     let again = |done: &&CompletedForm| done.form == form && done.at.elapsed() < REPEAT_WINDOW;

@@ -1,95 +1,77 @@
 //! Schedules, later turns of agents and hooks, for owners, and the form that runs a schedule now.
 
-use std::sync::Arc;
+use axum::response::Response;
+use maud::{Markup, Render as _, html};
 
-use axum::extract::State;
-use axum::response::{IntoResponse, Redirect, Response};
-use maud::html;
-
-use super::layout::{self, MenuPage, csrf};
-use super::middleware::{SignedIn, SubmittedForm};
-use super::{DashboardState, frame, later_turns};
+use super::access::{Owner, SignedIn};
+use super::components::{Button, Card, Facts, Form, list, warning};
+use super::fields::{FormRefusal, SubmittedForm};
+use super::later_turns;
+use super::layout::{self, MenuPage};
+use super::{ScheduleOverview, ScheduleView};
+use aetheel_model::event::Lane;
 use aetheel_model::plain::short_line;
 
 /// The largest number of schedules on a page.
 const SHOWN: usize = 40;
 /// The largest number of warnings on a page.
 const WARNINGS: usize = 10;
+const NOT_THERE: FormRefusal = FormRefusal::of("There is no such schedule.");
 
 /// Lists all schedules and hooks.
-pub(super) async fn page(State(shared): State<Arc<DashboardState>>, guest: SignedIn) -> Response {
-    if !guest.standing.owner {
-        return frame::not_found().await;
-    }
-    let seen = shared.api.schedules().await;
-    let later = later_turns::overview(&shared, &guest).await;
+pub(super) async fn page(Owner(user): Owner) -> Response {
+    let ScheduleOverview { schedules, hooks, warnings } = user.shared.api.schedules().await;
+    let later = later_turns::overview(&user).await;
+    let facts = hooks.iter().fold(Facts::default(), |facts, (name, instruction)| {
+        facts.row(name, short_line(instruction, 200))
+    });
     let main = html! {
-        @for warning in seen.warnings.iter().take(WARNINGS) { p { "⚠️ " (short_line(warning, 300)) } }
-        @if seen.schedules.is_empty() { p { "There are no schedules." } }
-        @for schedule in seen.schedules.iter().take(SHOWN) {
-            article.card {
-                h2 { (short_line(&schedule.lane.to_string(), 80)) }
-                dl {
-                    dt { "Schedule" } dd { (short_line(&schedule.rhythm, 120)) }
-                    dt { "Next" } dd { (schedule.next.as_deref().unwrap_or("never")) }
-                    dt { "Prompt" } dd { (short_line(&schedule.instruction, 200)) }
-                }
-                form method="post" action="/schedules/run" {
-                    (csrf(&guest))
-                    input type="hidden" name="lane" value=(schedule.lane);
-                    button type="submit" aria-label={ "Run now: " (schedule.lane) } { "Run now" }
-                }
-            }
-        }
-        @if seen.schedules.len() > SHOWN { p { "And " (seen.schedules.len() - SHOWN) " more." } }
+        @for problem in warnings.iter().take(WARNINGS) { (warning(problem)) }
+        @if schedules.is_empty() { p { "There are no schedules." } }
+        (list(&schedules, SHOWN, |schedule| card(schedule, &user)))
         (later)
         h2 { "Hooks" }
-        @if seen.hooks.is_empty() { p { "There are no hooks." } }
-        dl {
-            @for (name, instruction) in &seen.hooks { dt { (name) } dd { (short_line(instruction, 200)) } }
-        }
+        @if hooks.is_empty() { p { "There are no hooks." } }
+        (facts)
     };
-    layout::page(&guest, MenuPage::Schedules, false, &main)
+    layout::page(&user, MenuPage::Schedules, false, &main)
+}
+
+fn card(schedule: &ScheduleView, user: &SignedIn) -> Markup {
+    let lane = &schedule.lane;
+    let facts = Facts::default()
+        .row("Schedule", short_line(&schedule.rhythm, 120))
+        .row("Next", schedule.next.as_deref().unwrap_or("never"))
+        .row("Prompt", short_line(&schedule.instruction, 200));
+    let run = Form::post(user, "/schedules/run")
+        .hidden("lane", lane)
+        .with(Button::new("Run now").full_name(format!("Run now: {lane}")));
+    Card::new(short_line(&lane.to_string(), 80)).with(facts).with(run).render()
 }
 
 /// Runs a schedule now, in addition to its regular times.
-pub(super) async fn run(
-    State(shared): State<Arc<DashboardState>>,
-    sent: SubmittedForm,
-) -> Response {
-    let SubmittedForm { guest, fields } = sent;
-    if !guest.standing.owner {
-        return frame::not_found().await;
+pub(super) async fn run(form: SubmittedForm) -> Response {
+    form.answer("/schedules", run_now(&form).await).await
+}
+
+async fn run_now(form: &SubmittedForm) -> Result<&'static str, FormRefusal> {
+    form.check_owner()?;
+    let user = &form.user;
+    let lane: Lane = form.fields.parse("lane").ok_or(NOT_THERE)?;
+    let (event, channel) = user.shared.api.schedule_event(&lane).await.ok_or(NOT_THERE)?;
+    if user.services().turns.is_busy(&lane) {
+        return Ok("It is already running or waiting.");
     }
-    let visitor = &guest.session.visitor;
-    let lane = fields.one("lane");
-    let event = match lane.parse() {
-        Ok(lane) => shared.api.schedule_event(&lane).await,
-        Err(_) => None,
-    };
-    let notice = match event {
-        None => "There is no such schedule.".to_owned(),
-        Some((_, _)) if lane.parse().is_ok_and(|lane| shared.services.turns.is_busy(&lane)) => {
-            "It is already running or waiting.".to_owned()
-        }
-        Some((event, channel)) => match shared.services.intake.submit_or_route(event).await {
-            Err(refusal) => refusal.to_string(),
-            Ok(placed) => match placed.wait_until_saved().await {
-                Err(refusal) => refusal.to_string(),
-                Ok(event) => {
-                    tracing::info!(
-                        user = visitor.user.to_field(),
-                        lane,
-                        event,
-                        "an owner had a schedule run from the dashboard"
-                    );
-                    let did = format!("had {lane} run now.");
-                    let _ = shared.api.post_action(channel, &visitor.name, &did).await;
-                    "It is running, or waits in its lane.".to_owned()
-                }
-            },
-        },
-    };
-    guest.session.set_notice(notice);
-    Redirect::to("/schedules").into_response()
+    let placed = user.services().intake.submit_or_route(event).await;
+    let saved = placed.map_err(FormRefusal::because)?.wait_until_saved().await;
+    let event = saved.map_err(FormRefusal::because)?;
+    tracing::info!(
+        user = user.id().to_field(),
+        %lane,
+        event,
+        "an owner had a schedule run from the dashboard"
+    );
+    let did = format!("had {lane} run now.");
+    user.announce_in(channel, &did).await;
+    Ok("It is running, or waits in its lane.")
 }

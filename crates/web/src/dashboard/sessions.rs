@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::super::slots::address_group;
 use super::secret::{Digest, digest, secret};
 use aetheel_model::access::SignInRequest;
+use aetheel_model::audit::{AuditEntry, AuditKind};
 use aetheel_model::id::UserId;
 use aetheel_model::plain::with_causes;
 use aetheel_store::workspace::{SavedSignIn, StateFile};
@@ -88,14 +89,22 @@ impl DashboardSession {
         self.csrf.get().map_or("", String::as_str)
     }
 
-    /// Sets the message for the next page.
+    /// Sets the message for the next page, unless it is empty.
     pub(super) fn set_notice(&self, text: impl Into<String>) {
-        *self.notice.lock() = Some(text.into());
+        let text = text.into();
+        if !text.is_empty() {
+            *self.notice.lock() = Some(text);
+        }
     }
 
     /// Returns the message for the next page without removing it.
     pub(super) fn notice(&self) -> Option<String> {
         self.notice.lock().clone()
+    }
+
+    /// Begins an entry of the audit log about an action of the user.
+    pub(super) fn audit(&self, kind: AuditKind) -> AuditEntry {
+        AuditEntry::new(kind).by(Some(self.visitor.user), Some(&self.visitor.name))
     }
 
     /// Removes and returns the message for the next page.

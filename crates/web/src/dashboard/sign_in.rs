@@ -10,9 +10,11 @@ use axum::response::{IntoResponse, Redirect, Response};
 use maud::html;
 
 use super::super::connection::HttpCaller;
-use super::middleware::{self, SessionForm};
+use super::access::cookie;
+use super::components::{Button, Form};
+use super::fields::{SessionForm, form_fields};
 use super::{DashboardState, frame};
-use aetheel_model::audit::{AuditEntry, AuditKind};
+use aetheel_model::audit::AuditKind;
 
 const OLD: &str = "This link is no longer valid: a link works once, within five minutes. Write /dashboard in Discord to get a new one.";
 
@@ -24,12 +26,10 @@ pub(super) async fn door(
     if !shared.sessions.is_open(&link, Instant::now()) {
         return frame::notice(StatusCode::NOT_FOUND, "Sign in", OLD);
     }
+    let form = Form::open("/enter").hidden("link", link).with(Button::main("Sign in"));
     let button = html! {
         p { "This signs you in on this device, for twelve hours at most." }
-        form method="post" action="/enter" {
-            input type="hidden" name="link" value=(link);
-            button.main type="submit" { "Sign in" }
-        }
+        (form)
     };
     frame::outside(StatusCode::OK, "Sign in", &button)
 }
@@ -40,7 +40,7 @@ pub(super) async fn enter(
     ConnectInfo(caller): ConnectInfo<HttpCaller>,
     request: Request,
 ) -> Response {
-    let fields = match middleware::fields(request, &shared).await {
+    let fields = match form_fields(request, &shared).await {
         Ok(fields) => fields,
         Err(refusal) => return refusal,
     };
@@ -59,14 +59,11 @@ pub(super) async fn enter(
         return frame::notice(StatusCode::NOT_FOUND, "Sign in", OLD);
     };
     if let Some(session) = shared.sessions.session(&secret, now) {
-        let visitor = &session.visitor;
-        tracing::info!(user = visitor.user.to_field(), %address, "a user signed in to the dashboard");
-        AuditEntry::new(AuditKind::DashboardSignIn)
-            .by(Some(visitor.user), Some(&visitor.name))
-            .with("address", address)
-            .note();
+        let user = session.visitor.user;
+        tracing::info!(user = user.to_field(), %address, "a user signed in to the dashboard");
+        session.audit(AuditKind::DashboardSignIn).with("address", address).note();
     }
-    let cookie = middleware::cookie(&shared.origin, Some(&secret));
+    let cookie = cookie(&shared.origin, Some(&secret));
     ([(header::SET_COOKIE, cookie)], Redirect::to("/")).into_response()
 }
 
@@ -75,15 +72,11 @@ pub(super) async fn leave(
     State(shared): State<Arc<DashboardState>>,
     leaving: SessionForm,
 ) -> Response {
-    shared.sessions.end(&leaving.session);
-    let visitor = &leaving.session.visitor;
-    let entry = AuditEntry::new(AuditKind::DashboardSignOut);
-    entry.by(Some(visitor.user), Some(&visitor.name)).note();
-    tracing::info!(
-        user = leaving.session.visitor.user.to_field(),
-        "a user signed out of the dashboard"
-    );
-    let cookie = middleware::cookie(&shared.origin, None);
+    let session = leaving.session;
+    shared.sessions.end(&session);
+    session.audit(AuditKind::DashboardSignOut).note();
+    tracing::info!(user = session.visitor.user.to_field(), "a user signed out of the dashboard");
+    let cookie = cookie(&shared.origin, None);
     let page = frame::notice(StatusCode::OK, "Signed out", "You are signed out on this device.");
     ([(header::SET_COOKIE, cookie)], page).into_response()
 }

@@ -4,6 +4,7 @@ use maud::{Markup, html};
 
 use super::text::{TextPart, part, readable, visible};
 use super::{SHORT, StepQuery};
+use crate::dashboard::components::{Button, Form, Link, TextField, nav};
 use crate::dashboard::frame::tail;
 use crate::dashboard::{MessagePreview, RecordedTurn};
 use aetheel_kit::step_viewer::{RecordedStep, STEPS, StepSign, TurnSteps};
@@ -83,43 +84,38 @@ impl StepView<'_> {
 
     fn steps(&self) -> Markup {
         let (at, of) = (self.asked.step, self.steps.len());
-        let go = |title: &str, rel: Option<&str>, to: Option<usize>| {
-            html! {
-                li {
-                    @match to {
-                        Some(to) => a rel=[rel] href=(self.asked.at(to)) { (title) },
-                        None => span { (title) },
-                    }
-                }
-            }
-        };
+        let link = |title, to: Option<usize>| Link::maybe(title, to.map(|to| self.asked.at(to)));
         let sign = |sign| self.steps.next_with(self.at(), sign).map(|at| at + 1);
+        let links = [
+            link("First", (at > 1).then_some(1)).rel("first"),
+            link("Previous", (at > 1).then(|| at - 1)).rel("prev"),
+            link("Next", (at < of).then_some(at + 1)).rel("next"),
+            link("Last", (at < of).then_some(of)).rel("last"),
+            link("Next visible step", sign(StepSign::Seen)),
+            link("Next unknown output", sign(StepSign::Unknown)),
+        ];
+        let form = || Form::get(format!("/turns/{}/machine", self.asked.turn)).class("steps");
+        let mut go = form();
+        if !self.asked.words.is_empty() {
+            go = go.hidden("q", &self.asked.words);
+        }
+        let range = html! {
+            label for="step" { "Step " output id="at" for="step" { (at) } " of " (of) }
+            input type="range" id="step" name="step" min="1" max=(of) value=(at);
+        };
+        let words = TextField {
+            id: "words",
+            name: "q",
+            label: "Search in inputs and actions",
+            value: &self.asked.words,
+            required: true,
+            ..TextField::default()
+        };
+        let find = form().hidden("step", at).hidden("go", "hit").with(words);
         html! {
-            nav.steps aria-label="Steps" {
-                ul {
-                    (go("First", Some("first"), (at > 1).then_some(1)))
-                    (go("Previous", Some("prev"), (at > 1).then(|| at - 1)))
-                    (go("Next", Some("next"), (at < of).then_some(at + 1)))
-                    (go("Last", Some("last"), (at < of).then_some(of)))
-                    (go("Next visible step", None, sign(StepSign::Seen)))
-                    (go("Next unknown output", None, sign(StepSign::Unknown)))
-                }
-            }
-            form.steps method="get" action={ "/turns/" (self.asked.turn) "/machine" } {
-                @if !self.asked.words.is_empty() {
-                    input type="hidden" name="q" value=(self.asked.words);
-                }
-                label for="step" { "Step " output id="at" for="step" { (at) } " of " (of) }
-                input type="range" id="step" name="step" min="1" max=(of) value=(at);
-                button type="submit" { "Go" }
-            }
-            form.steps method="get" action={ "/turns/" (self.asked.turn) "/machine" } {
-                input type="hidden" name="step" value=(at);
-                input type="hidden" name="go" value="hit";
-                label for="words" { "Search in inputs and actions" }
-                input type="text" id="words" name="q" value=(self.asked.words) autocomplete="off" required;
-                button type="submit" { "Find the next" }
-            }
+            (nav("Steps", Some("steps"), links))
+            (go.with(range).with(Button::new("Go")))
+            (find.with(Button::new("Find the next")))
         }
     }
 

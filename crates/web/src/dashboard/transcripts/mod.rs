@@ -26,7 +26,7 @@ fn path(turn: &str) -> String {
 }
 
 /// Returns whether a text can be the id of a turn.
-fn is_turn(text: &str) -> bool {
+pub(super) fn is_turn(text: &str) -> bool {
     (1..=64).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }

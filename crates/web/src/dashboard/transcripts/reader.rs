@@ -2,10 +2,7 @@
 //! that Discord shows there. Thinking, and the input, output and changes of tools, are only for the
 //! author of the prompt, approvers and owners.
 
-use serde::Deserialize;
-
-use super::super::DashboardState;
-use super::super::middleware::SignedIn;
+use super::super::access::SignedIn;
 use super::blocks::ViewLevel;
 use super::is_turn;
 use aetheel_model::access::LanePermissions;
@@ -13,51 +10,33 @@ use aetheel_model::event::{EventKind, Lane};
 use aetheel_model::plain::short_line;
 use aetheel_store::workspace::TurnLine;
 
-/// The position on the page of a turn, or on the pages of a part of a turn.
-#[derive(Deserialize)]
-pub(in crate::dashboard) struct PagePosition {
-    /// The first displayed block.
-    #[serde(default)]
-    pub(super) from: usize,
-    /// The page of a long text, from 1.
-    #[serde(default = "first")]
-    pub(super) page: usize,
-}
-
-fn first() -> usize {
-    1
-}
-
 /// A finished turn, and the user's permissions for it.
 pub(super) struct VisibleTurn {
     pub(super) line: TurnLine,
-    pub(super) standing: LanePermissions,
+    pub(super) permissions: LanePermissions,
     pub(super) eyes: ViewLevel,
 }
 
 /// Returns a finished turn if the user may see it now.
-pub(super) async fn visible_turn(
-    shared: &DashboardState,
-    guest: &SignedIn,
-    turn: &str,
-) -> Option<VisibleTurn> {
+pub(super) async fn visible_turn(turn: &str, user: &SignedIn) -> Option<VisibleTurn> {
     if !is_turn(turn) {
         return None;
     }
-    let line = shared.services.history.ended_turn(turn).await?;
-    let standing = guest.permissions_in(shared, &line.lane).await;
-    if !standing.sees {
-        return None;
-    }
-    let person = guest.person(&standing);
-    let all = shared.services.questions.may_decide(line.user, &line.lane, &person);
-    Some(VisibleTurn { line, standing, eyes: if all { ViewLevel::All } else { ViewLevel::Lane } })
+    let line = user.services().history.ended_turn(turn).await?;
+    let permissions = user.visible(&line.lane).await?;
+    let person = user.person(&permissions);
+    let all = user.services().questions.may_decide(line.user, &line.lane, &person);
+    Some(VisibleTurn {
+        line,
+        permissions,
+        eyes: if all { ViewLevel::All } else { ViewLevel::Lane },
+    })
 }
 
 /// Returns the display name of a lane.
-pub(super) fn place(standing: &LanePermissions, lane: &Lane) -> String {
+pub(super) fn place(permissions: &LanePermissions, lane: &Lane) -> String {
     match lane {
-        Lane::Channel(_) => short_line(&standing.place, 80),
+        Lane::Channel(_) => short_line(&permissions.place, 80),
         lane => short_line(&lane.to_string(), 80),
     }
 }

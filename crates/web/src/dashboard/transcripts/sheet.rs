@@ -1,7 +1,8 @@
 //! Renders the page of a finished turn, and the pages of its long texts.
 
-use maud::{Markup, html};
+use maud::{Markup, PreEscaped, html};
 
+use super::super::components::{Facts, Link, nav};
 use super::super::times::day;
 use super::blocks::{self, ViewLevel, took};
 use super::paging::{head, pages};
@@ -42,57 +43,52 @@ impl TurnSheet<'_> {
         }
     }
 
-    fn facts(&self) -> Markup {
+    fn facts(&self) -> Facts {
         let (line, transcript) = (self.line, self.transcript.as_ref().ok());
         let model =
             line.model.as_ref().or(transcript.and_then(|transcript| transcript.model.as_ref()));
-        html! {
-            dl.facts {
-                dt { "Ended" } dd { (day(line.ended)) ", " (line.how.to_string()) }
-                dt { "Took" } dd { (took(line.took_ms)) }
-                dt { "Agent" }
-                dd {
-                    (short_line(&line.backend, 40))
-                    @if let Some(version) = &line.agent_version { " " (short_line(version, 60)) }
-                    @if let Some(model) = model { ", " (short_line(model, 80)) }
-                }
-                @if self.eyes != ViewLevel::Link {
-                    @if !line.component.is_empty() {
-                        dt { "Backend version" } dd { (short_line(&line.component, 40)) " " code { (line.digest.get(..12).unwrap_or_default()) } }
-                    }
-                    dt { "Tools" } dd { (line.tools) }
-                    (usage(line.usage.as_ref()))
-                }
-                @if let (ViewLevel::All, Some(session)) = (self.eyes, transcript.and_then(|transcript| transcript.session.as_ref())) {
-                    dt { "Session" }
-                    dd {
-                        code { (short_line(&session.native_id, 100)) }
-                        @if let Some(title) = &session.title { " " (short_line(title, 100)) }
-                    }
-                    @if !session.tools.is_empty() {
-                        dt { "Tools of the agent" }
-                        dd { (short_line(&session.tools.join(", "), TOOL_NAMES)) }
-                    }
-                }
+        let agent = html! {
+            (short_line(&line.backend, 40))
+            @if let Some(version) = &line.agent_version { " " (short_line(version, 60)) }
+            @if let Some(model) = model { ", " (short_line(model, 80)) }
+        };
+        let mut facts = Facts::default()
+            .row("Ended", html! { (day(line.ended)) ", " (line.how.to_string()) })
+            .row("Took", took(line.took_ms))
+            .row("Agent", agent);
+        if self.eyes == ViewLevel::Link {
+            return facts;
+        }
+        if !line.component.is_empty() {
+            let digest = line.digest.get(..12).unwrap_or_default();
+            let version = html! { (short_line(&line.component, 40)) " " code { (digest) } };
+            facts = facts.row("Backend version", version);
+        }
+        facts = with_usage(facts.row("Tools", line.tools), line.usage.as_ref());
+        let session = transcript.and_then(|transcript| transcript.session.as_ref());
+        if let Some(session) = session.filter(|_| self.eyes == ViewLevel::All) {
+            let title = session.title.as_ref().map(|title| short_line(title, 100));
+            let id = short_line(&session.native_id, 100);
+            let session_id = html! { code { (id) } @if let Some(title) = title { " " (title) } };
+            facts = facts.row("Session", session_id);
+            if !session.tools.is_empty() {
+                let tools = short_line(&session.tools.join(", "), TOOL_NAMES);
+                facts = facts.row("Tools of the agent", tools);
             }
         }
+        facts
     }
 
     /// Renders the facts that are known without a recording.
     fn without_recording(&self, why: &TranscriptError) -> Markup {
-        let text = |text: &Option<String>| BoundedText {
-            text: text.clone().unwrap_or_default(),
-            bytes_left_out: 0,
-        };
+        let (asked, answered) = (&self.line.asked, &self.line.answered);
         html! {
             p { "⚠️ Only these facts are known: " (why) "." }
-            @if self.line.asked.is_some() {
-                h2 { "Prompt" }
-                div.words dir="auto" { (head(&text(&self.line.asked).text, ASKED).0) }
-            }
-            @if self.line.answered.is_some() {
-                h2 { "Beginning of the answer" }
-                div.words dir="auto" { (head(&text(&self.line.answered).text, 2 * ASKED).0) }
+            @for (title, text, most) in [("Prompt", asked, ASKED), ("Beginning of the answer", answered, 2 * ASKED)] {
+                @if let Some(text) = text {
+                    h2 { (title) }
+                    div.words dir="auto" { (head(text, most).0) }
+                }
             }
         }
     }
@@ -118,7 +114,7 @@ impl TurnSheet<'_> {
                 next = Some(at);
                 break;
             }
-            shown.push((at, block.at_ms, html));
+            shown.push((at, block.at_ms, PreEscaped(html)));
         }
         html! {
             h2 { "What happened" }
@@ -127,7 +123,7 @@ impl TurnSheet<'_> {
             @for (at, at_ms, html) in &shown {
                 section.block id={ "block-" (at) } {
                     p.at { "+ " (took(*at_ms)) }
-                    (super::super::frame::made(html))
+                    (html)
                 }
             }
             @if let Some(next) = next {
@@ -150,19 +146,17 @@ impl TurnSheet<'_> {
         let all = pages(&text, PART);
         let shown = all.get(page.checked_sub(1)?)?;
         let address = format!("{}/part/{part}", self.base);
+        let link = |title: &str, page: usize| Link::new(title, format!("{address}?page={page}"));
+        let links = [
+            (page > 1).then(|| link("Page before", page - 1)),
+            (page < all.len()).then(|| link("Next page", page + 1)),
+        ];
         Some(html! {
             h2 { (title) }
             p { a href=(self.base) { "Back to the turn" } }
             @if all.len() > 1 { p { "Page " (page) " of " (all.len()) } }
             div.words dir="auto" { (shown) }
-            @if all.len() > 1 {
-                nav aria-label="Pages of this text" {
-                    ul {
-                        @if page > 1 { li { a href={ (address) "?page=" (page - 1) } { "Page before" } } }
-                        @if page < all.len() { li { a href={ (address) "?page=" (page + 1) } { "Next page" } } }
-                    }
-                }
-            }
+            @if all.len() > 1 { (nav("Pages of this text", None, links.into_iter().flatten())) }
         })
     }
 }
@@ -172,27 +166,26 @@ fn prompt(transcript: &TurnTranscript) -> String {
     transcript.prompt.join("\n\n")
 }
 
-fn usage(usage: Option<&Usage>) -> Markup {
-    let Some(usage) = usage else {
-        return html! { dt { "Tokens" } dd { "not reported by the agent" } };
+/// Adds the tokens and costs.
+fn with_usage(facts: Facts, usage: Option<&Usage>) -> Facts {
+    const UNKNOWN: &str = "not reported by the agent";
+    let Some(usage) = usage else { return facts.row("Tokens", UNKNOWN) };
+    let dollars = |cost: f64| format!("${cost:.4}");
+    let tokens = html! {
+        (usage.input) " in, " (usage.output) " out"
+        @if usage.reasoning > 0 { " (" (usage.reasoning) " of them reasoning)" }
+        ", " (usage.cached) " cached"
     };
-    html! {
-        dt { "Tokens" }
-        dd {
-            (usage.input) " in, " (usage.output) " out"
-            @if usage.reasoning > 0 { " (" (usage.reasoning) " of them reasoning)" }
-            ", " (usage.cached) " cached"
-        }
-        dt { "Cost" }
-        dd { @match usage.cost_usd { Some(cost) => { "$" (format!("{cost:.4}")) }, None => "not reported by the agent" } }
-        @for model in usage.models.iter().take(PIECES) {
-            dt { (short_line(&model.model, 80)) }
-            dd {
-                (model.input) " in, " (model.output) " out, " (model.cached) " cached"
-                @if let Some(cost) = model.cost_usd { ", $" (format!("{cost:.4}")) }
-            }
-        }
-    }
+    let facts = facts
+        .row("Tokens", tokens)
+        .row("Cost", usage.cost_usd.map_or_else(|| UNKNOWN.to_owned(), dollars));
+    usage.models.iter().take(PIECES).fold(facts, |facts, model| {
+        let cost = model.cost_usd.map_or_else(String::new, |cost| format!(", {}", dollars(cost)));
+        let tokens = html! {
+            (model.input) " in, " (model.output) " out, " (model.cached) " cached" (cost)
+        };
+        facts.row(short_line(&model.model, 80), tokens)
+    })
 }
 
 fn missing(gap: &Gap) -> String {
