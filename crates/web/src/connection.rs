@@ -20,15 +20,64 @@ use axum::response::Response;
 use axum::serve::{IncomingStream, Listener};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
 use tokio::time::Sleep;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::slots::{CallerSlot, CallerSlots};
+use aetheel_runtime::supervisor;
 
 /// Time limit from the connection to the last byte of the headers.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Largest total size of method, URL and headers, in bytes.
 const HEAD_SIZE: usize = 32 << 10;
+
+/// A bound address that does not answer yet.
+#[derive(Debug)]
+pub(super) struct BoundAddress {
+    pub(super) listener: TcpListener,
+    /// The address. If port 0 was requested, this has the actual port.
+    pub(super) address: SocketAddr,
+}
+
+impl BoundAddress {
+    /// Binds an address.
+    pub(super) async fn bind(address: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        Ok(Self { listener, address })
+    }
+}
+
+/// The task of a server. Dropping it ends the task.
+#[derive(Debug)]
+pub(super) struct ServerTask(JoinHandle<()>);
+
+impl ServerTask {
+    /// Starts a server. `name` names it in the log.
+    pub(super) fn spawn(
+        name: &'static str,
+        server: impl IntoFuture<Output = io::Result<()>, IntoFuture: Send + 'static>,
+    ) -> Self {
+        let server = server.into_future();
+        Self(supervisor::spawn(name, async move {
+            if let Err(error) = server.await {
+                tracing::error!(%error, "{name}: the server has stopped; start the gateway again");
+            }
+        }))
+    }
+
+    /// Waits until the server has ended, for at most this time. Returns whether it has ended.
+    pub(super) async fn ended_within(&mut self, limit: Duration) -> bool {
+        tokio::time::timeout(limit, &mut self.0).await.is_ok()
+    }
+}
+
+impl Drop for ServerTask {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
 
 /// A listener that limits the number of connections.
 pub(super) struct BoundedListener {

@@ -19,12 +19,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
 
-use super::connection::{BoundedListener, HttpCaller, single_request};
+use super::connection::{BoundAddress, BoundedListener, HttpCaller, ServerTask, single_request};
 use aetheel_runtime::figures::{self, FIGURES, FigureKind};
-use aetheel_runtime::supervisor;
 
 /// The largest number of simultaneous connections.
 const CONNECTIONS: usize = 64;
@@ -70,8 +67,7 @@ pub enum StatusError {
 pub struct StatusPages {
     /// The address of the listener. If port 0 was requested, this has the actual port.
     pub address: SocketAddr,
-    serving: JoinHandle<()>,
-    upkeep: JoinHandle<()>,
+    _tasks: [ServerTask; 2],
 }
 
 #[derive(Clone)]
@@ -90,36 +86,21 @@ impl StatusPages {
         address: SocketAddr,
         health: Arc<dyn HealthSource>,
     ) -> Result<Self, StatusError> {
-        let listener = TcpListener::bind(address)
-            .await
-            .map_err(|source| StatusError::Listen { address, source })?;
-        let address =
-            listener.local_addr().map_err(|source| StatusError::Listen { address, source })?;
+        let bound = BoundAddress::bind(address).await;
+        let bound = bound.map_err(|source| StatusError::Listen { address, source })?;
         let figures = recorder()?;
         let recorder_handle = figures.clone();
-        let upkeep = supervisor::spawn("figures", async move {
+        let upkeep = ServerTask::spawn("figures", async move {
             loop {
                 tokio::time::sleep(UPKEEP_INTERVAL).await;
                 recorder_handle.run_upkeep();
             }
         });
         let router = router(StatusState { health, figures });
-        let serving = supervisor::spawn("status pages", async move {
-            let service = router.into_make_service_with_connect_info::<HttpCaller>();
-            if let Err(error) =
-                axum::serve(BoundedListener::new(listener, CONNECTIONS), service).await
-            {
-                tracing::error!(%error, "the status pages have stopped");
-            }
-        });
-        Ok(Self { address, serving, upkeep })
-    }
-}
-
-impl Drop for StatusPages {
-    fn drop(&mut self) {
-        self.serving.abort();
-        self.upkeep.abort();
+        let service = router.into_make_service_with_connect_info::<HttpCaller>();
+        let listener = BoundedListener::new(bound.listener, CONNECTIONS);
+        let pages = ServerTask::spawn("status pages", axum::serve(listener, service));
+        Ok(Self { address: bound.address, _tasks: [pages, upkeep] })
     }
 }
 
@@ -148,24 +129,26 @@ fn router(shared: StatusState) -> Router {
 
 /// Returns 200 while the program is healthy, otherwise 503 with the reasons.
 async fn livez(State(shared): State<StatusState>) -> Response {
-    let stuck = vec!["the dispatcher does not answer".to_owned()];
-    let reasons =
-        tokio::time::timeout(ANSWER_TIMEOUT, shared.health.alive()).await.unwrap_or(stuck);
-    match reasons.is_empty() {
-        true => page(StatusCode::OK, &json!({"alive": true})),
-        false => {
-            page(StatusCode::SERVICE_UNAVAILABLE, &json!({"alive": false, "reasons": reasons}))
-        }
-    }
+    let reasons = within_limit(shared.health.alive(), "the dispatcher does not answer").await;
+    let body = match reasons.is_empty() {
+        true => json!({"alive": true}),
+        false => json!({"alive": false, "reasons": reasons}),
+    };
+    page(&reasons, &body)
 }
 
 /// Returns 200 while prompts are answered, otherwise 503 with the reasons.
 async fn readyz(State(shared): State<StatusState>) -> Response {
-    let late = vec!["the check takes too long".to_owned()];
-    let reasons =
-        tokio::time::timeout(ANSWER_TIMEOUT, shared.health.unready()).await.unwrap_or(late);
-    let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    page(status, &json!({"ready": reasons.is_empty(), "reasons": reasons}))
+    let reasons = within_limit(shared.health.unready(), "the check takes too long").await;
+    page(&reasons, &json!({"ready": reasons.is_empty(), "reasons": reasons}))
+}
+
+/// Waits for the reasons of a check. Returns `late` as the only reason if they take too long.
+pub(super) async fn within_limit(
+    check: impl Future<Output = Vec<String>>,
+    late: &str,
+) -> Vec<String> {
+    tokio::time::timeout(ANSWER_TIMEOUT, check).await.unwrap_or_else(|_| vec![late.to_owned()])
 }
 
 /// Returns the figures in the Prometheus text format, version 0.0.4.
@@ -177,7 +160,9 @@ async fn render(State(shared): State<StatusState>) -> Response {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], page).into_response()
 }
 
-fn page(status: StatusCode, body: &Value) -> Response {
+/// Returns 200 without reasons, otherwise 503.
+fn page(reasons: &[String], body: &Value) -> Response {
+    let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (
         status,
         [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")],

@@ -23,9 +23,8 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use tokio::net::UnixListener;
-use tokio::task::JoinHandle;
 
-use aetheel_runtime::supervisor;
+use super::connection::ServerTask;
 use aetheel_turn::{ToolEndpoint, ToolEndpoints, ToolReply};
 
 /// The largest body of a request, in bytes.
@@ -34,7 +33,7 @@ const MAX_BODY_BYTES: usize = 1 << 20;
 /// The running server. Dropping it closes it.
 #[derive(Debug)]
 pub struct ToolServer {
-    serving: JoinHandle<()>,
+    _task: ServerTask,
 }
 
 impl ToolServer {
@@ -44,18 +43,7 @@ impl ToolServer {
         let router = Router::new()
             .route("/mcp/{secret}/{session}", post(serve))
             .with_state(ServerState { number, endpoints });
-        let serving = supervisor::spawn("tool server", async move {
-            if let Err(error) = axum::serve(listener, router).await {
-                tracing::error!(%error, "the tool server has stopped");
-            }
-        });
-        Self { serving }
-    }
-}
-
-impl Drop for ToolServer {
-    fn drop(&mut self) {
-        self.serving.abort();
+        Self { _task: ServerTask::spawn("tool server", axum::serve(listener, router)) }
     }
 }
 

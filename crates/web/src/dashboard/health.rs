@@ -1,27 +1,22 @@
 //! The page with the state of the gateway, for owners: the content of `/livez` and `/readyz` in
 //! words.
 
-use std::time::Duration;
-
 use axum::response::Response;
 use maud::{Markup, html};
 
+use super::super::status::within_limit;
 use super::access::Owner;
 use super::components::Facts;
 use super::layout::{self, MenuPage};
 use aetheel_model::plain::short_line;
 
-/// Time limit for the program's answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// The reason that is shown if a check does not end in time.
+const LATE: &str = "the check takes too long";
 
 pub(super) async fn page(Owner(user): Owner) -> Response {
-    let late = || vec!["the check takes too long".to_owned()];
     let health = &user.shared.health;
-    let (alive, unready) = tokio::join!(
-        tokio::time::timeout(ANSWER_TIMEOUT, health.alive()),
-        tokio::time::timeout(ANSWER_TIMEOUT, health.unready()),
-    );
-    let (alive, unready) = (alive.unwrap_or_else(|_| late()), unready.unwrap_or_else(|_| late()));
+    let (alive, unready) =
+        tokio::join!(within_limit(health.alive(), LATE), within_limit(health.unready(), LATE));
     let stats = user.services().observer.stats();
     let oldest = stats.oldest_ms.map(|ms| format!(", the oldest for {} s", ms / 1_000));
     let turns = html! {

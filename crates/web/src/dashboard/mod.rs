@@ -68,22 +68,19 @@ use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use jiff::Timestamp;
-use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub use self::origin::DashboardOrigin;
 use self::sessions::Sessions;
 use self::transcripts::{list, sharing, turn};
-use super::connection::{BoundedListener, HttpCaller};
+use super::connection::{BoundAddress, BoundedListener, HttpCaller, ServerTask};
 use super::status::HealthSource;
 use aetheel_dispatch::Dispatcher;
 use aetheel_kit::step_viewer::{StepViewer, StepViewerError, TurnSteps};
 use aetheel_model::access::{LanePermissions, SignInRequest};
 use aetheel_model::event::{Lane, NewEvent};
 use aetheel_model::id::{ChannelId, MessageId, UserId};
-use aetheel_runtime::supervisor;
 use aetheel_store::workspace::{AuditReader, SavedSignIn, Shares, StateFile};
 
 /// The largest number of simultaneous connections.
@@ -226,8 +223,7 @@ struct DashboardState {
 
 /// A bound listener that does not answer yet.
 pub struct DashboardListener {
-    listener: TcpListener,
-    address: SocketAddr,
+    bound: BoundAddress,
     origin: DashboardOrigin,
 }
 
@@ -237,13 +233,9 @@ impl DashboardListener {
     /// # Errors
     /// Returns the system's error.
     pub async fn take(address: SocketAddr, origin: Option<DashboardOrigin>) -> io::Result<Self> {
-        let listener = TcpListener::bind(address).await?;
-        let address = listener.local_addr()?;
-        Ok(Self {
-            listener,
-            address,
-            origin: origin.unwrap_or_else(|| DashboardOrigin::of(address)),
-        })
+        let bound = BoundAddress::bind(address).await?;
+        let origin = origin.unwrap_or_else(|| DashboardOrigin::of(bound.address));
+        Ok(Self { bound, origin })
     }
 
     /// Returns the public address.
@@ -269,7 +261,7 @@ impl DashboardListener {
             health,
             sessions: Sessions::open(sign_ins, Instant::now(), Timestamp::now()),
             origin: self.origin,
-            local: DashboardOrigin::of(self.address),
+            local: DashboardOrigin::of(self.bound.address),
             streams: Arc::new(Semaphore::new(STREAMS)),
             turns: live::LiveTexts::new(dispatcher.observer.clone()),
             sharing,
@@ -278,21 +270,17 @@ impl DashboardListener {
         });
         let service =
             router(Arc::clone(&shared)).into_make_service_with_connect_info::<HttpCaller>();
-        let door = BoundedListener::new(self.listener, CONNECTIONS);
-        let server = supervisor::spawn("dashboard", async move {
-            if let Err(error) = axum::serve(door, service).await {
-                tracing::error!(%error, "the dashboard has stopped; start the gateway again");
-            }
-        });
-        tracing::info!(address = %self.address, url = %shared.origin, "the dashboard is open");
-        Dashboard { shared, server }
+        let listener = BoundedListener::new(self.bound.listener, CONNECTIONS);
+        let server = ServerTask::spawn("dashboard", axum::serve(listener, service));
+        tracing::info!(address = %self.bound.address, url = %shared.origin, "the dashboard is open");
+        Dashboard { shared, _server: server }
     }
 }
 
 /// The running dashboard. Dropping it closes it.
 pub struct Dashboard {
     shared: Arc<DashboardState>,
-    server: JoinHandle<()>,
+    _server: ServerTask,
 }
 
 impl Dashboard {
@@ -311,7 +299,6 @@ impl Dashboard {
 impl Drop for Dashboard {
     fn drop(&mut self) {
         self.shared.closing.cancel();
-        self.server.abort();
     }
 }
 

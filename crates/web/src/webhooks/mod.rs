@@ -20,14 +20,12 @@ use std::time::Duration;
 use axum::Router;
 use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
-use tokio::task::JoinHandle;
 
 pub use definitions::{Definitions, WebhookSecrets, faults};
 
-use super::connection::{BoundedListener, HttpCaller};
+use super::connection::{BoundAddress, BoundedListener, HttpCaller, ServerTask};
 use super::slots::CallerSlots;
 use aetheel_dispatch::Intake;
-use aetheel_runtime::supervisor;
 use aetheel_store::workspace::Deliveries;
 use receive::{IntakeStage, WebhookState};
 use refusals::Refusals;
@@ -64,8 +62,7 @@ impl WebhookListener {
     /// # Errors
     /// Returns the system's error.
     pub async fn take(address: SocketAddr) -> io::Result<Self> {
-        let listener = TcpListener::bind(address).await?;
-        let address = listener.local_addr()?;
+        let BoundAddress { listener, address } = BoundAddress::bind(address).await?;
         Ok(Self { listener, address })
     }
 
@@ -87,11 +84,7 @@ impl WebhookListener {
                 // An error means that the sender was dropped, which also stops the server.
                 let _ = stopped.await;
             });
-        let server = supervisor::spawn("webhooks", async move {
-            if let Err(error) = server.await {
-                tracing::error!(%error, "webhooks have stopped; start the gateway again");
-            }
-        });
+        let server = ServerTask::spawn("webhooks", server);
         WebhookServer { address: self.address, shared, stop: Some(stop), server }
     }
 }
@@ -102,7 +95,7 @@ pub struct WebhookServer {
     pub address: SocketAddr,
     shared: Arc<WebhookState>,
     stop: Option<oneshot::Sender<()>>,
-    server: JoinHandle<()>,
+    server: ServerTask,
 }
 
 impl WebhookServer {
@@ -122,14 +115,8 @@ impl WebhookServer {
     pub async fn close(mut self) {
         self.stop_intake();
         self.stop.take();
-        if tokio::time::timeout(CLOSE_GRACE, &mut self.server).await.is_err() {
+        if !self.server.ended_within(CLOSE_GRACE).await {
             tracing::debug!("webhook calls did not end in time");
         }
-    }
-}
-
-impl Drop for WebhookServer {
-    fn drop(&mut self) {
-        self.server.abort();
     }
 }
