@@ -12,7 +12,7 @@ use super::components::{Button, Choice, Form, Table, TextField, select, title_ce
 use super::fields::{Fields, FormRefusal, SubmittedForm};
 use super::layout::{self, MenuPage};
 use super::times::day;
-use super::url::encoded;
+use super::url::address;
 use aetheel_model::audit::AuditKind;
 use aetheel_model::plain::short_line;
 use aetheel_store::workspace::{
@@ -83,10 +83,10 @@ impl AuditFields {
     /// Returns the address of the entries before a position.
     fn earlier(&self, before: AuditPosition) -> String {
         let Self { kind, person, lane, day, .. } = self;
-        let fields = [("kind", kind), ("person", person), ("lane", lane), ("day", day)];
-        let given = fields.into_iter().filter(|(_, value)| !value.is_empty());
-        let given = given.map(|(name, value)| format!("{name}={}&", encoded(value)));
-        format!("/audit?{}before={before}", given.collect::<String>())
+        let before = before.to_string();
+        let fields =
+            [("kind", kind), ("person", person), ("lane", lane), ("day", day), ("before", &before)];
+        address("/audit", &fields.map(|(name, value)| (name, value.as_str())))
     }
 }
 

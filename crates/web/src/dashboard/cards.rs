@@ -7,14 +7,14 @@ use maud::{Markup, PreEscaped, Render as _, html};
 
 use super::access::SignedIn;
 use super::components::{Button, Card, Form};
-use super::frame::tail;
+use super::paging::tail;
 use super::times::clock;
 use super::{rendered, waits};
 use aetheel_dispatch::{LaneView, LaneWait, OpenQuestion, RunningTurn, Subject, TurnWatch};
 use aetheel_model::access::LanePermissions;
-use aetheel_model::agent::{AnswerForm, Question, ToolStatus};
+use aetheel_model::agent::{AnswerForm, Question};
 use aetheel_model::event::{Lane, Sequence};
-use aetheel_model::fold::Transcript;
+use aetheel_model::fold::{ToolUse, Transcript};
 use aetheel_model::plain::short_line;
 
 /// The largest number of cards on a page. Further cards are only counted.
@@ -261,68 +261,49 @@ fn fields(asked: &OpenQuestion, at: usize, part: &Question) -> Markup {
     }
 }
 
-/// An excerpt of a turn's output that fits on a page.
-pub(super) struct TurnExcerpt {
+/// A tool of a turn on one line.
+struct ToolLine {
     text: String,
-    cut: bool,
-    tools: Vec<(String, Option<ToolStatus>)>,
-    left_out: usize,
-    retry: Option<String>,
+    status: &'static str,
 }
 
-impl TurnExcerpt {
-    /// Copies the part of the turn that users may see now.
-    pub(super) fn of(turn: &TurnWatch) -> Self {
-        turn.read(|transcript: &Transcript| {
-            let text = transcript.text();
-            let (end, cut) = tail(&text, TEXT);
-            let tools = transcript.tools();
-            let left_out = tools.len().saturating_sub(TOOLS);
-            let tool = |tool: &aetheel_model::fold::ToolUse| {
-                let (name, title) = (&tool.start.native_name, &tool.start.title);
-                let more = tool.start.target.as_deref().unwrap_or(title);
-                (short_line(&format!("{name} {more}"), 120), tool.status)
-            };
-            Self {
-                text: end.to_owned(),
-                cut,
-                tools: tools[left_out..].iter().map(tool).collect(),
-                left_out,
-                retry: transcript.retry().map(|why| short_line(why, 200)),
-            }
-        })
+impl ToolLine {
+    fn of(tool: &ToolUse) -> Self {
+        let start = &tool.start;
+        let about = start.target.as_deref().unwrap_or(&start.title);
+        let text = short_line(&format!("{} {about}", start.native_name), 120);
+        Self { text, status: rendered::tool_status(tool.status).unwrap_or("runs") }
     }
+}
 
-    /// Renders the excerpt. The result is the same for all users who may see the turn.
-    pub(super) fn html(&self) -> Markup {
-        html! {
-            @if self.left_out > 0 { p.tools { (self.left_out) " earlier tools" } }
-            @if !self.tools.is_empty() {
-                ul.tools {
-                    @for (tool, status) in &self.tools {
-                        li { code { bdi { (tool) } } " " (status_text(*status)) }
-                    }
+/// Renders an excerpt of a turn's output that fits on a page. The result is the same for all users
+/// who may see the turn.
+pub(super) fn excerpt_of(turn: &TurnWatch) -> Markup {
+    // Copies the excerpt first, because the turn cannot go on while it is read.
+    let (text, left_out, tools, retry) = turn.read(|transcript: &Transcript| {
+        let tools = transcript.tools();
+        let left_out = tools.len().saturating_sub(TOOLS);
+        let tools: Vec<_> = tools[left_out..].iter().map(ToolLine::of).collect();
+        let retry = transcript.retry().map(|why| short_line(why, 200));
+        (transcript.text(), left_out, tools, retry)
+    });
+    let (text, cut) = tail(&text, TEXT);
+    html! {
+        @if left_out > 0 { p.tools { (left_out) " earlier tools" } }
+        @if !tools.is_empty() {
+            ul.tools {
+                @for ToolLine { text, status } in &tools {
+                    li { code { bdi { (text) } } " " (status) }
                 }
             }
-            @if self.cut { p { "…" } }
-            @if !self.text.trim().is_empty() {
-                div.text tabindex="0" dir="auto" {
-                    // The end of a Markdown text may render wrongly without its beginning.
-                    @if self.cut { (self.text) } @else { (rendered::markdown(&self.text)) }
-                }
-             }
-            @if let Some(retry) = &self.retry { p { "Trying again: " bdi { (retry) } } }
         }
-    }
-}
-
-fn status_text(status: Option<ToolStatus>) -> &'static str {
-    match status {
-        None => "runs",
-        Some(ToolStatus::Ok) => "done",
-        Some(ToolStatus::Failed) => "failed",
-        Some(ToolStatus::Denied) => "was denied",
-        Some(ToolStatus::Cancelled) => "was stopped",
-        Some(ToolStatus::Unknown) => "ended",
+        @if cut { p { "…" } }
+        @if !text.trim().is_empty() {
+            div.text tabindex="0" dir="auto" {
+                // The end of a Markdown text may render wrongly without its beginning.
+                @if cut { (text) } @else { (rendered::markdown(text)) }
+            }
+        }
+        @if let Some(retry) = &retry { p { "Trying again: " bdi { (retry) } } }
     }
 }

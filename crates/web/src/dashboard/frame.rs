@@ -91,23 +91,6 @@ pub(super) async fn script() -> Response {
     ([(header::CONTENT_TYPE, "text/javascript; charset=utf-8")], SCRIPT).into_response()
 }
 
-/// Returns the end of a text that takes at most `most` bytes in a page, and whether something was
-/// left out.
-pub(super) fn tail(text: &str, most: usize) -> (&str, bool) {
-    let mut left = most;
-    for (at, c) in text.char_indices().rev() {
-        let size = match c {
-            '&' | '<' | '>' | '"' => 6,
-            c => c.len_utf8(),
-        };
-        if size > left {
-            return (&text[at + c.len_utf8()..], true);
-        }
-        left -= size;
-    }
-    (text, false)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,14 +102,5 @@ mod tests {
             assert!(!file.contains("//www") && !file.contains("http:") && !file.contains("https:"));
         }
         assert!(!STYLE.contains("@import") && !STYLE.contains("url("));
-    }
-
-    #[test]
-    fn the_end_of_a_text_fits_after_escaping() {
-        assert_eq!(tail("abc", 3), ("abc", false));
-        assert_eq!(tail("abc", 2), ("bc", true));
-        assert_eq!(tail("äöü", 5), ("öü", true));
-        let (end, cut) = tail("<<<<<<", 20);
-        assert!(cut && html! { (end) }.into_string().len() <= 20);
     }
 }

@@ -67,27 +67,24 @@ fn card(
         (None, AgentCause::Sleep) => "continues its work",
         (None, _) => "reminder",
     };
-    let mut facts = Facts::default();
-    if let Some(cron) = &turn.cron {
+    let schedule = turn.cron.as_ref().map(|cron| {
         let (expression, zone) = (short_line(&cron.expression, 100), short_line(&cron.zone, 60));
-        let times = html! { code { (expression) } " " (zone) ", until " (day(turn.until)) };
-        facts = facts.row("Schedule", times);
-    }
-    if let Some(next) = turn.next {
-        facts = facts.row("Next", day(next));
-    }
-    for (title, name) in [("Asked by", &turn.name), ("Allowed by", &turn.allowed_by)] {
-        if let Some(name) = name {
-            facts = facts.text(title, short_line(name, 80));
-        }
-    }
+        html! { code { (expression) } " " (zone) ", until " (day(turn.until)) }
+    });
+    let person = |name: &Option<String>| name.as_ref().map(|name| short_line(name, 80));
+    let facts = Facts::default()
+        .maybe("Schedule", schedule)
+        .maybe("Next", turn.next.map(day))
+        .text("Asked by", person(&turn.name))
+        .text("Allowed by", person(&turn.allowed_by))
+        .text("Prompt", Some(short_line(&turn.text, 200)));
     let remove = Form::post(user, "/schedules/remove")
         .hidden("lane", &turn.lane)
         .hidden("id", &turn.id)
         .hidden("from", from)
         .with(Button::stop("Remove").full_name(format!("Remove: {}", turn.id)));
     Card::nested(html! { bdi { (short_line(&permissions.place, 80)) } ": " (reason) })
-        .with(facts.text("Prompt", short_line(&turn.text, 200)))
+        .with(facts)
         .with(html! { @if may_remove(permissions) { (remove) } })
         .render()
 }

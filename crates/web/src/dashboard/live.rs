@@ -61,7 +61,7 @@ impl LiveTexts {
         if made.len() >= MAX_CACHED_TEXTS {
             made.clear();
         }
-        let text: Arc<str> = cards::TurnExcerpt::of(&turn).html().into_string().into();
+        let text: Arc<str> = cards::excerpt_of(&turn).into_string().into();
         made.insert(event, (version, Arc::clone(&text)));
         Some((version, text))
     }

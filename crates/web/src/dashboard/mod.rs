@@ -23,7 +23,7 @@
 //! | [`transcripts`] | finished turns, and read-only links to them |
 //! | [`step_viewer`] | a recorded turn, step by step |
 //! | [`plot`] | charts |
-//! | [`times`], [`url`] | times, and values in addresses |
+//! | [`times`], [`url`], [`paging`], [`rendered`] | times, addresses, cut texts, and Markdown |
 //! | [`actions`] | the forms of running turns |
 
 mod access;
@@ -44,6 +44,7 @@ mod live;
 mod middleware;
 mod origin;
 mod overview;
+mod paging;
 mod plot;
 mod rendered;
 mod repeated_forms;

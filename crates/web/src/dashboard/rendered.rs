@@ -1,4 +1,4 @@
-//! Renders the Markdown of agents' answers as HTML. Pure.
+//! Renders the Markdown of agents' answers as HTML, and the results of tools in words. Pure.
 //!
 //! An agent cannot insert markup of its own: HTML is shown as text, links lead only to `http` and
 //! `https`, and images are replaced by their descriptions.
@@ -8,6 +8,7 @@ use pulldown_cmark::{
     Alignment, CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html as writer,
 };
 
+use aetheel_model::agent::ToolStatus;
 use aetheel_model::plain::clean_text;
 
 /// How much longer than its source rendered Markdown may be. Above that, the source is shown
@@ -74,6 +75,17 @@ fn below(level: HeadingLevel) -> HeadingLevel {
         HeadingLevel::H3 => HeadingLevel::H5,
         _ => HeadingLevel::H6,
     }
+}
+
+/// Returns the result of a tool in words, or `None` if it runs.
+pub(super) fn tool_status(status: Option<ToolStatus>) -> Option<&'static str> {
+    Some(match status? {
+        ToolStatus::Ok => "done",
+        ToolStatus::Failed => "failed",
+        ToolStatus::Denied => "was denied",
+        ToolStatus::Cancelled => "was stopped",
+        ToolStatus::Unknown => "ended",
+    })
 }
 
 #[cfg(test)]

@@ -40,13 +40,20 @@ impl Facts {
         self.with(html! { dt { (name) } dd { (value) } })
     }
 
-    /// Adds a fact with a text of people or agents, which may run from right to left.
-    pub(in crate::dashboard) fn text(self, name: &str, text: impl Render) -> Self {
-        self.with(html! { dt { (name) } dd dir="auto" { (text) } })
+    /// Adds a text of people or agents, which may run from right to left, if it is known.
+    pub(in crate::dashboard) fn text(self, name: &str, text: Option<impl Render>) -> Self {
+        self.with(html! { @if let Some(text) = text { dt { (name) } dd dir="auto" { (text) } } })
     }
 
-    /// Adds rows.
-    pub(in crate::dashboard) fn with(mut self, rows: impl Render) -> Self {
+    /// Adds a fact if its value is known.
+    pub(in crate::dashboard) fn maybe(self, name: &str, value: Option<impl Render>) -> Self {
+        match value {
+            Some(value) => self.row(name, value),
+            None => self,
+        }
+    }
+
+    fn with(mut self, rows: impl Render) -> Self {
         rows.render_to(&mut self.rows);
         self
     }

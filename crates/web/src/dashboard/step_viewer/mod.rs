@@ -18,7 +18,7 @@ use maud::html;
 use self::view::StepView;
 use super::access::{Owner, SignedIn};
 use super::fields::Fields;
-use super::url::encoded;
+use super::url::address;
 use super::{RecordedTurn, frame, layout};
 use aetheel_kit::step_viewer::{RecordedStep, StepSearch, StepViewer, TurnSteps};
 use aetheel_model::event::Lane;
@@ -44,16 +44,13 @@ pub(super) struct StepQuery {
 impl StepQuery {
     /// Returns the URL of another step with the other parameters unchanged.
     fn at(&self, step: usize) -> String {
-        self.address(step, "")
+        self.address(step, "", "")
     }
 
-    fn address(&self, step: usize, further: &str) -> String {
-        let mut address = format!("/turns/{}/machine?step={step}", self.turn);
-        if !self.words.is_empty() {
-            address.push_str(&format!("&q={}", encoded(&self.words)));
-        }
-        address.push_str(further);
-        address
+    /// Returns the URL of a step with a further field.
+    fn address(&self, step: usize, name: &str, value: &str) -> String {
+        let path = format!("/turns/{}/machine", self.turn);
+        address(&path, &[("step", &step.to_string()), ("q", &self.words), (name, value)])
     }
 }
 

@@ -1,5 +1,4 @@
-//! Formats agents' text for owners: makes hidden characters visible, indents JSON, and splits text
-//! into parts that fit on a page. Pure.
+//! Formats agents' text for owners: makes hidden characters visible, and indents JSON. Pure.
 
 use serde::de::IgnoredAny;
 
@@ -74,34 +73,6 @@ fn indented(json: &str) -> String {
     out
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TextPart<'a> {
-    pub(super) text: &'a str,
-    /// The number of the part, from 1.
-    pub(super) number: usize,
-    pub(super) of: usize,
-}
-
-/// Returns the part with this number (from 1), or the last one. Each part takes at most `most`
-/// bytes in a page.
-pub(super) fn part(text: &str, number: usize, most: usize) -> TextPart<'_> {
-    let (mut starts, mut size) = (vec![0], 0);
-    for (at, c) in text.char_indices() {
-        let more = match c {
-            '&' | '<' | '>' | '"' => 6,
-            c => c.len_utf8(),
-        };
-        if size + more > most {
-            starts.push(at);
-            size = 0;
-        }
-        size += more;
-    }
-    let number = number.clamp(1, starts.len());
-    let end = starts.get(number).copied().unwrap_or(text.len());
-    TextPart { text: &text[starts[number - 1]..end], number, of: starts.len() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,21 +91,5 @@ mod tests {
         let shown = visible("a\u{202e}b\u{1b}[2Jc\u{200b}\r\nd\0");
         assert_eq!(shown, "a\\u202eb\\u001b[2Jc\\u200b\\r\nd\\u0000");
         assert!(readable("{\"a\":\"\u{202e}\"}").contains("\\u202e"));
-    }
-
-    #[test]
-    fn the_parts_add_up_to_the_text_and_each_fits() {
-        let text = "<äöü&>\"plain ".repeat(50);
-        let first = part(&text, 1, 64);
-        assert!(first.of > 10);
-        let parts: Vec<_> = (1..=first.of).map(|number| part(&text, number, 64)).collect();
-        assert_eq!(parts.iter().map(|part| part.text).collect::<String>(), text);
-        for part in parts {
-            let html = maud::html! { (part.text) }.into_string();
-            assert!(html.len() <= 64 && !html.is_empty(), "{html}");
-        }
-        assert_eq!(part(&text, 0, 64), first);
-        assert_eq!(part(&text, 9_999, 64).number, first.of);
-        assert_eq!(part("", 1, 64), TextPart { text: "", number: 1, of: 1 });
     }
 }

@@ -2,10 +2,10 @@
 
 use maud::{Markup, html};
 
-use super::text::{TextPart, part, readable, visible};
+use super::text::{readable, visible};
 use super::{SHORT, StepQuery};
 use crate::dashboard::components::{Button, Form, Link, TextField, nav};
-use crate::dashboard::frame::tail;
+use crate::dashboard::paging::{TextPart, part, tail};
 use crate::dashboard::{MessagePreview, RecordedTurn};
 use aetheel_kit::step_viewer::{RecordedStep, STEPS, StepSign, TurnSteps};
 use aetheel_kit::summary;
@@ -184,7 +184,7 @@ impl StepView<'_> {
     }
 
     fn parts(&self, name: &str, part: TextPart<'_>) -> Markup {
-        let to = |number: usize| self.asked.address(self.asked.step, &format!("&{name}={number}"));
+        let to = |number: usize| self.asked.address(self.asked.step, name, &number.to_string());
         html! {
             @if part.of > 1 {
                 p {

@@ -4,13 +4,11 @@
 
 use maud::{Markup, html};
 
-use super::super::rendered;
+use super::super::paging::head;
+use super::super::rendered::{self, tool_status};
 use super::diffs::{self, DiffLineKind};
-use super::paging::head;
 use aetheel_dispatch::{OpenQuestion, Subject};
-use aetheel_model::agent::{
-    AskDecision, AskKind, FileDiff, PlanEntry, PlanStatus, TaskStatus, ToolStatus,
-};
+use aetheel_model::agent::{AskDecision, AskKind, FileDiff, PlanEntry, PlanStatus, TaskStatus};
 use aetheel_model::plain::{counted, short_line};
 use aetheel_model::redact::Redactor;
 use aetheel_recording::transcript::{
@@ -161,14 +159,7 @@ fn named(tool: &ToolBlock) -> String {
 
 /// Returns the result of a tool in a word, with its duration.
 fn status(tool: &ToolBlock) -> String {
-    let result = match tool.status {
-        None => "did not end",
-        Some(ToolStatus::Ok) => "done",
-        Some(ToolStatus::Failed) => "failed",
-        Some(ToolStatus::Denied) => "was denied",
-        Some(ToolStatus::Cancelled) => "was stopped",
-        Some(ToolStatus::Unknown) => "ended",
-    };
+    let result = tool_status(tool.status).unwrap_or("did not end");
     let took = tool.took_ms.map_or_else(String::new, |ms| format!(", {}", took(ms)));
     format!("{result}{took}")
 }

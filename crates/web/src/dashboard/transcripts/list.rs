@@ -10,7 +10,7 @@ use super::super::components::{Button, Form, Table, TextField};
 use super::super::fields::Fields;
 use super::super::layout::{self, MenuPage};
 use super::super::times;
-use super::super::url::encoded;
+use super::super::url::address;
 use super::blocks::took;
 use super::path;
 use super::reader::{place, who};
@@ -48,7 +48,7 @@ struct FoundTurns {
 pub(in crate::dashboard) async fn page(user: SignedIn, query: Fields) -> Response {
     let words = short_line(query.one("q"), WORDS);
     let lane: Option<Lane> = query.parse("in");
-    let of = lane.as_ref().map(ToString::to_string);
+    let of = lane.as_ref().map(ToString::to_string).unwrap_or_default();
     let before = query.parse("before");
     let search = TurnSearch { words: words.clone(), lane, before, most: BATCH };
     let found = find(search, &user).await;
@@ -61,20 +61,22 @@ pub(in crate::dashboard) async fn page(user: SignedIn, query: Fields) -> Respons
         ..TextField::default()
     };
     let mut form = Form::search("/turns").with(field);
-    if let Some(of) = &of {
-        form = form.hidden("in", of);
+    if !of.is_empty() {
+        form = form.hidden("in", &of);
     }
-    let all = format!("/turns?q={}", encoded(&words));
+    let earlier = |next: Timestamp| {
+        address("/turns", &[("q", &words), ("in", &of), ("before", &next.to_string())])
+    };
     let main = html! {
         (form.with(Button::main("Search")))
-        @if of.is_some() {
-            p { "Only one channel is searched. " a href=(all) { "Search all" } }
+        @if !of.is_empty() {
+            p { "Only one channel is searched. " a href=(address("/turns", &[("q", &words)])) { "Search all" } }
         }
         @if found.rows.is_empty() && found.next.is_none() { p { "There is no such turn, or you cannot see it." } }
         @if !found.rows.is_empty() { (table(&found.rows)) }
         @if let Some(next) = found.next {
             @if found.stopped { p { "The search stopped here, to answer in time. It covered the turns back to " (times::day(next)) "." } }
-            p { a href={ (all) "&in=" (encoded(&of.unwrap_or_default())) "&before=" (encoded(&next.to_string())) } { "Earlier turns" } }
+            p { a href=(earlier(next)) { "Earlier turns" } }
         }
     };
     layout::page(&user, MenuPage::Transcripts, false, &main)
@@ -116,7 +118,7 @@ fn table(rows: &[TurnRow]) -> Markup {
     table.rows(rows, |TurnRow { line, place }| {
         html! {
             td { (times::day(line.ended)) }
-            td { a href={ "/turns?in=" (encoded(&line.lane.to_string())) } { (place) } }
+            td { a href=(address("/turns", &[("in", &line.lane.to_string())])) { (place) } }
             td { (who(line)) }
             td { a href=(path(&line.turn)) { (first_words(line)) } }
             td { (short_line(&line.backend, 40)) }

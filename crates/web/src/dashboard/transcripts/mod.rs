@@ -3,7 +3,7 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`diffs`], [`paging`], [`blank`] | pure functions: diffs as lines, splitting long texts, removing personal data |
+//! | [`diffs`], [`blank`] | pure functions: diffs as lines, removing personal data |
 //! | [`blocks`], [`sheet`] | a turn as HTML, limited to the parts that its reader may see |
 //! | [`reader`] | decides which parts of a turn a reader may see |
 //! | [`list`] | the list of turns |
@@ -14,7 +14,6 @@ mod blank;
 mod blocks;
 mod diffs;
 pub(super) mod list;
-mod paging;
 mod reader;
 pub(super) mod sharing;
 mod sheet;

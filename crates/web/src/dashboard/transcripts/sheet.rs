@@ -3,9 +3,9 @@
 use maud::{Markup, PreEscaped, html};
 
 use super::super::components::{Facts, Link, nav};
+use super::super::paging::{head, pages};
 use super::super::times::day;
 use super::blocks::{self, ViewLevel, took};
-use super::paging::{head, pages};
 use aetheel_model::agent::Usage;
 use aetheel_model::plain::{counted, short_line};
 use aetheel_recording::transcript::{BoundedText, Gap, TranscriptError, TurnTranscript};
@@ -52,31 +52,30 @@ impl TurnSheet<'_> {
             @if let Some(version) = &line.agent_version { " " (short_line(version, 60)) }
             @if let Some(model) = model { ", " (short_line(model, 80)) }
         };
-        let mut facts = Facts::default()
+        let facts = Facts::default()
             .row("Ended", html! { (day(line.ended)) ", " (line.how.to_string()) })
             .row("Took", took(line.took_ms))
             .row("Agent", agent);
         if self.eyes == ViewLevel::Link {
             return facts;
         }
-        if !line.component.is_empty() {
-            let digest = line.digest.get(..12).unwrap_or_default();
-            let version = html! { (short_line(&line.component, 40)) " " code { (digest) } };
-            facts = facts.row("Backend version", version);
-        }
-        facts = with_usage(facts.row("Tools", line.tools), line.usage.as_ref());
+        let digest = line.digest.get(..12).unwrap_or_default();
+        let version = html! { (short_line(&line.component, 40)) " " code { (digest) } };
+        let facts = facts
+            .maybe("Backend version", Some(version).filter(|_| !line.component.is_empty()))
+            .row("Tools", line.tools);
+        let facts = with_usage(facts, line.usage.as_ref());
         let session = transcript.and_then(|transcript| transcript.session.as_ref());
-        if let Some(session) = session.filter(|_| self.eyes == ViewLevel::All) {
-            let title = session.title.as_ref().map(|title| short_line(title, 100));
-            let id = short_line(&session.native_id, 100);
-            let session_id = html! { code { (id) } @if let Some(title) = title { " " (title) } };
-            facts = facts.row("Session", session_id);
-            if !session.tools.is_empty() {
-                let tools = short_line(&session.tools.join(", "), TOOL_NAMES);
-                facts = facts.row("Tools of the agent", tools);
-            }
-        }
+        let Some(session) = session.filter(|_| self.eyes == ViewLevel::All) else { return facts };
+        let title = session.title.as_ref().map(|title| short_line(title, 100));
+        let id = short_line(&session.native_id, 100);
+        let tools = Some(&session.tools).filter(|tools| !tools.is_empty());
         facts
+            .row("Session", html! { code { (id) } @if let Some(title) = title { " " (title) } })
+            .maybe(
+                "Tools of the agent",
+                tools.map(|tools| short_line(&tools.join(", "), TOOL_NAMES)),
+            )
     }
 
     /// Renders the facts that are known without a recording.

@@ -1,4 +1,4 @@
-//! Splits long texts into pages, taking escaping into account. Pure.
+//! Cuts long texts to the size that they may have in a page, where they are escaped. Pure.
 
 /// Returns the largest number of bytes that a character takes in a page, where it may be escaped.
 fn size(c: char) -> usize {
@@ -41,6 +41,34 @@ pub(super) fn pages(text: &str, most: usize) -> Vec<&str> {
     pages
 }
 
+/// A part of a text that is too long for a page.
+pub(super) struct TextPart<'a> {
+    pub(super) text: &'a str,
+    /// The number of the part, from 1.
+    pub(super) number: usize,
+    pub(super) of: usize,
+}
+
+/// Returns the part with this number, or the last one.
+pub(super) fn part(text: &str, number: usize, most: usize) -> TextPart<'_> {
+    let parts = pages(text, most);
+    let number = number.clamp(1, parts.len());
+    TextPart { text: parts[number - 1], number, of: parts.len() }
+}
+
+/// Returns the end of a text that takes at most `most` bytes in a page, and whether something was
+/// left out.
+pub(super) fn tail(text: &str, most: usize) -> (&str, bool) {
+    let mut left = most;
+    for (at, c) in text.char_indices().rev() {
+        if size(c) > left {
+            return (&text[at + c.len_utf8()..], true);
+        }
+        left -= size(c);
+    }
+    (text, false)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -56,6 +84,25 @@ mod tests {
         assert_eq!(head("äöü", 5), ("äö", "ü"));
         assert_eq!(head("<<", 6), ("<", "<"));
         assert_eq!(pages("", 10), [""]);
+    }
+
+    #[test]
+    fn the_end_of_a_text_fits_after_escaping() {
+        assert_eq!(tail("abc", 3), ("abc", false));
+        assert_eq!(tail("abc", 2), ("bc", true));
+        assert_eq!(tail("äöü", 5), ("öü", true));
+        let (end, cut) = tail("<<<<<<", 20);
+        assert!(cut && maud::html! { (end) }.into_string().len() <= 20);
+    }
+
+    #[test]
+    fn an_unknown_number_is_the_nearest_part() {
+        let shown = |number| {
+            let part = part("one\ntwo\n", number, 4);
+            (part.text, part.number, part.of)
+        };
+        assert_eq!(shown(0), ("one\n", 1, 2));
+        assert_eq!(shown(9), ("two\n", 2, 2));
     }
 
     proptest! {
