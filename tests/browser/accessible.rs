@@ -94,14 +94,13 @@ async fn no_page_has_accessibility_problems_idle_busy_or_on_a_phone() {
     chrome.open(&link).await;
     chrome.says("This is a read-only copy.").await;
     look(&chrome, &axe, "a shared turn").await;
-    // A recorded turn that another component replays.
+    // The last step of a recorded turn, with its messages.
     desk.find(&chrome, &format!("{base}/turns"), TURN).await;
     chrome.click(TURN).await;
     chrome.click(MACHINE).await;
-    chrome.click("#with option:last-child").await;
-    chrome.click("#with ~ button").await;
-    chrome.says("The actions of all").await;
-    look(&chrome, &axe, "a comparison").await;
+    chrome.click(".steps a[rel=last]").await;
+    chrome.says("Messages in Discord").await;
+    look(&chrome, &axe, "the last step").await;
     // A page with a message, and without some entries of the menu.
     chrome.open(&base).await;
     chrome.click("button.stop").await;
