@@ -46,9 +46,12 @@ pub(crate) fn completion_at(before: &str) -> Option<(usize, CompletionKind)> {
 }
 
 /// Returns the names that start with a text, ignoring case.
-pub(crate) fn matching_names(names: impl IntoIterator<Item = String>, begun: &str) -> Vec<String> {
-    let begun = begun.to_lowercase();
-    names.into_iter().filter(|name| name.to_lowercase().starts_with(&begun)).collect()
+pub(crate) fn matching_names(
+    names: impl IntoIterator<Item = String>,
+    beginning: &str,
+) -> Vec<String> {
+    let beginning = beginning.to_lowercase();
+    names.into_iter().filter(|name| name.to_lowercase().starts_with(&beginning)).collect()
 }
 
 #[cfg(test)]

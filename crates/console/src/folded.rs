@@ -56,8 +56,9 @@ impl Folded {
         let said =
             end.output.clone().filter(|output| !output.trim().is_empty()).unwrap_or(streamed);
         let said = clean_text(said.trim_matches('\n')).into_owned();
-        let changes = end.diffs.iter().map(|diff| change_summary(diff) + "\n" + &diff_text(diff));
-        let whole: Vec<String> = changes.chain((!said.is_empty()).then(|| said.clone())).collect();
+        let changes: Vec<Change> = end.diffs.iter().map(Change::of).collect();
+        let texts = changes.iter().map(|change| format!("{}\n{}", change.summary, change.text));
+        let whole: Vec<String> = texts.chain((!said.is_empty()).then(|| said.clone())).collect();
         if whole.is_empty() {
             return Vec::new();
         }
@@ -69,7 +70,7 @@ impl Folded {
         });
         let open = open.unwrap_or_default();
         let mut lines: Vec<String> =
-            end.diffs.iter().map(|diff| format!("± {}{open}", change_summary(diff))).collect();
+            changes.iter().map(|change| format!("± {}{open}", change.summary)).collect();
         // The output is left out if there are changes, which are more informative.
         if let (Some(first), true) =
             (said.lines().find(|line| !line.trim().is_empty()), lines.is_empty())
@@ -104,13 +105,17 @@ impl Folded {
         add(&mut self.thinking, &clean_text(&transcript.thinking()));
     }
 
+    /// Returns the existing parts. `tool` formats the number and the title of a tool.
+    fn parts(&self, tool: impl Fn(usize, &str) -> String) -> Vec<String> {
+        let tools = (1..).zip(&self.tools).map(|(number, (title, _))| tool(number, title));
+        let plan = (!self.plan.is_empty()).then(|| "plan".to_owned());
+        let thinking = (!self.thinking.is_empty()).then(|| "thinking".to_owned());
+        tools.chain(plan).chain(thinking).collect()
+    }
+
     /// Returns the names of the existing parts, as accepted by [`Folded::open`].
     pub(crate) fn names(&self) -> Vec<String> {
-        let mut there: Vec<String> =
-            (1..=self.tools.len()).map(|number| number.to_string()).collect();
-        there.extend((!self.plan.is_empty()).then(|| "plan".to_owned()));
-        there.extend((!self.thinking.is_empty()).then(|| "thinking".to_owned()));
-        there
+        self.parts(|number, _| number.to_string())
     }
 
     /// Returns a whole part, or the list of parts if no name is given.
@@ -118,28 +123,19 @@ impl Folded {
     /// # Errors
     /// [`NoSuchPart`] lists the existing parts.
     pub(crate) fn open(&self, what: Option<&str>) -> Result<String, NoSuchPart> {
-        let mut there: Vec<String> = (1..)
-            .zip(&self.tools)
-            .map(|(number, (title, _))| format!("{number}: {title}"))
-            .collect();
-        there.extend((!self.plan.is_empty()).then(|| "plan".to_owned()));
-        there.extend((!self.thinking.is_empty()).then(|| "thinking".to_owned()));
+        let tool = |number: &str| self.tools.get(number.parse::<usize>().ok()?.checked_sub(1)?);
+        if let Some((title, text)) = what.and_then(tool) {
+            return Ok(format!("{title}\n{text}"));
+        }
+        let parts = self.parts(|number, title| format!("{number}: {title}"));
         match what {
             Some("plan") if !self.plan.is_empty() => {
                 Ok(self.plan.iter().map(step).collect::<Vec<_>>().join("\n"))
             }
             Some("thinking") if !self.thinking.is_empty() => Ok(self.thinking.clone()),
-            Some(number)
-                if number
-                    .parse::<usize>()
-                    .is_ok_and(|number| (1..=self.tools.len()).contains(&number)) =>
-            {
-                let at = number.parse::<usize>().unwrap_or(1) - 1;
-                Ok(format!("{}\n{}", self.tools[at].0, self.tools[at].1))
-            }
-            _ if there.is_empty() => Err(NoSuchPart::Nothing),
-            Some(other) => Err(NoSuchPart::Unknown { name: other.to_owned(), parts: there }),
-            None => Ok(there.join("\n")),
+            _ if parts.is_empty() => Err(NoSuchPart::Nothing),
+            Some(other) => Err(NoSuchPart::Unknown { name: other.to_owned(), parts }),
+            None => Ok(parts.join("\n")),
         }
     }
 }
@@ -156,12 +152,8 @@ pub(crate) fn task_line(task: &AgentTask) -> String {
         TaskStatus::Done => "✓",
         TaskStatus::Failed | TaskStatus::Stopped => "✗",
     };
-    let summary = task
-        .summary
-        .as_ref()
-        .filter(|summary| **summary != task.title)
-        .map(|summary| format!(": {summary}"))
-        .unwrap_or_default();
+    let summary = task.summary.as_ref().filter(|summary| **summary != task.title);
+    let summary = summary.map(|summary| format!(": {summary}")).unwrap_or_default();
     format!("{sign} {}{summary}", task.title)
 }
 
@@ -184,13 +176,22 @@ pub(crate) fn shortened(line: &str) -> String {
     short_line(line, MAX_LINE_CHARS)
 }
 
-/// Returns the path of a changed file, with the numbers of added and removed lines.
-fn change_summary(diff: &FileDiff) -> String {
-    let text = diff_text(diff);
-    let count = |sign: char, head: &str| {
-        text.lines().filter(|line| line.starts_with(sign) && !line.starts_with(head)).count()
-    };
-    format!("{} +{} -{}", one_line(&diff.path), count('+', "+++ "), count('-', "--- "))
+/// A change of a file.
+struct Change {
+    /// The path, with the numbers of added and removed lines.
+    summary: String,
+    text: String,
+}
+
+impl Change {
+    fn of(diff: &FileDiff) -> Self {
+        let text = diff_text(diff);
+        let count = |sign: char, head: &str| {
+            text.lines().filter(|line| line.starts_with(sign) && !line.starts_with(head)).count()
+        };
+        let (added, removed) = (count('+', "+++ "), count('-', "--- "));
+        Self { summary: format!("{} +{added} -{removed}", one_line(&diff.path)), text }
+    }
 }
 
 fn diff_text(diff: &FileDiff) -> String {

@@ -12,9 +12,9 @@ use tokio::sync::watch;
 use crate::editing::LineEditor;
 use crate::files;
 use crate::folded::Folded;
-use crate::kept::KeptPrompts;
 use crate::questions::OpenQuestions;
 use crate::reply::ConsoleReply;
+use crate::saved::SavedPrompts;
 use crate::screen::Screen;
 use crate::terminal::{SavedTerminalMode, shows_stderr};
 use aetheel_dispatch::{DeliveryError, Notice, Outlet, Reply};
@@ -42,7 +42,7 @@ pub(crate) struct ConsoleState {
     /// The line editor, until its thread starts.
     editor: Mutex<Option<LineEditor>>,
     /// The prompts that wait when the console is left, at a terminal.
-    pub(crate) kept: Option<KeptPrompts>,
+    pub(crate) saved: Option<SavedPrompts>,
     /// The folded parts of the last answer, for `/open`.
     folded: Mutex<Folded>,
     pub(crate) answers: watch::Sender<AnswerCounts>,
@@ -70,7 +70,7 @@ impl Console {
     pub fn at_terminal(history: PathBuf) -> Self {
         let live = io::stdin().is_terminal() && io::stdout().is_terminal();
         let colour = live && std::env::var_os("NO_COLOR").is_none();
-        let kept = live.then(|| KeptPrompts::beside(&history));
+        let saved = live.then(|| SavedPrompts::beside(&history));
         let terminal = live.then(SavedTerminalMode::of_stdin).flatten();
         let edited = terminal.as_ref().and_then(|_| {
             let made = LineEditor::new(history).map_err(io::Error::other);
@@ -84,11 +84,11 @@ impl Console {
             Some((screen, editor)) => ConsoleState {
                 terminal,
                 editor: Mutex::new(Some(editor)),
-                kept,
+                saved,
                 ..ConsoleState::new(live, colour, screen)
             },
             None => ConsoleState {
-                kept,
+                saved,
                 ..ConsoleState::new(live, colour, Screen::plain(Box::new(io::stdout())))
             },
         };
@@ -130,7 +130,7 @@ impl ConsoleState {
             screen,
             terminal: None,
             editor: Mutex::default(),
-            kept: None,
+            saved: None,
             folded: Mutex::default(),
             answers: watch::Sender::default(),
             questions: watch::Sender::default(),

@@ -38,7 +38,7 @@ pub(crate) struct ConsoleReply {
     /// Printed notices.
     noticed: Vec<String>,
     /// Whether the folded parts of the previous answer were discarded.
-    begun: bool,
+    is_begun: bool,
     /// The tool in the last printed line, if that line announced one.
     last_tool: Option<String>,
 }
@@ -55,20 +55,16 @@ impl ConsoleReply {
             announced: HashSet::new(),
             unclear: Vec::new(),
             noticed: Vec::new(),
-            begun: false,
+            is_begun: false,
             last_tool: None,
         }
     }
 
     fn text(&mut self, text: &TextEvent) {
         let shown = clean_text(&text.text).into_owned();
-        let new_part = self.printed.last().is_none_or(|(part, _)| *part != text.part);
-        if new_part {
-            let known = self
-                .printed
-                .iter()
-                .any(|(part, before)| *part == text.part && text.replace && *before == shown);
-            if known || shown.is_empty() {
+        if self.printed.last().is_none_or(|(part, _)| *part != text.part) {
+            let same = |(part, before): &(u32, String)| *part == text.part && *before == shown;
+            if shown.is_empty() || text.replace && self.printed.iter().any(same) {
                 return;
             }
             self.fresh_line();
@@ -213,7 +209,7 @@ impl Reply for ConsoleReply {
         if !self.shared.live {
             return;
         }
-        if !std::mem::replace(&mut self.begun, true) {
+        if !std::mem::replace(&mut self.is_begun, true) {
             *self.shared.folded() = Folded::default();
         }
         if matches!(

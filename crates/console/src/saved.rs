@@ -16,9 +16,9 @@ These prompts waited when the console was left. The next console at a terminal c
 
 /// The file with the prompts.
 #[derive(Clone, Debug)]
-pub(crate) struct KeptPrompts(PathBuf);
+pub(crate) struct SavedPrompts(PathBuf);
 
-impl KeptPrompts {
+impl SavedPrompts {
     /// Returns the file beside the history of the console.
     pub(crate) fn beside(history: &Path) -> Self {
         Self(history.with_file_name("console.md"))

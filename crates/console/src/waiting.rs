@@ -1,7 +1,7 @@
 //! Hands the prompts that wait when a person leaves the console to the next console.
 
-use crate::kept::KeptPrompts;
 use crate::outlet::ConsoleState;
+use crate::saved::SavedPrompts;
 use aetheel_dispatch::Dispatcher;
 use aetheel_model::event::Lane;
 use aetheel_model::plain::{counted, one_line};
@@ -10,7 +10,7 @@ use aetheel_model::plain::{counted, one_line};
 /// of refused ones.
 pub(crate) fn submit(dispatcher: &Dispatcher, shared: &ConsoleState) -> (u32, u32) {
     let (mut submitted, mut failed) = (0, 0);
-    for event in shared.kept.iter().flat_map(KeptPrompts::take) {
+    for event in shared.saved.iter().flat_map(SavedPrompts::take) {
         let prompt = one_line(&event.prompt);
         match dispatcher.intake.submit(event) {
             Ok(_) => {
@@ -29,13 +29,13 @@ pub(crate) fn submit(dispatcher: &Dispatcher, shared: &ConsoleState) -> (u32, u3
 
 /// Saves the prompts that wait for the next console at a terminal.
 pub(crate) fn save(dispatcher: &Dispatcher, shared: &ConsoleState) {
-    let Some(kept) = &shared.kept else { return };
+    let Some(saved) = &shared.saved else { return };
     let waiting = dispatcher.turns.take_waiting(&Lane::Console);
     if waiting.is_empty() {
         return;
     }
     let count = waiting.len();
-    match kept.save(waiting) {
+    match saved.save(waiting) {
         Ok(()) => shared.print_note(&words(count)),
         Err(error) => {
             tracing::error!(count, %error, "cannot save the prompts that wait in state/console.md; they are lost");
@@ -43,9 +43,8 @@ pub(crate) fn save(dispatcher: &Dispatcher, shared: &ConsoleState) {
     }
 }
 
-/// Returns the words about prompts that were kept.
+/// Returns the words about prompts that were saved.
 fn words(count: usize) -> String {
-    let verb = if count == 1 { "waits" } else { "wait" };
-    let them = if count == 1 { "it" } else { "them" };
+    let (verb, them) = if count == 1 { ("waits", "it") } else { ("wait", "them") };
     format!("{} {verb}; the next console here continues with {them}", counted(count, "prompt"))
 }
