@@ -162,14 +162,7 @@ fn filters(fields: &AuditFields) -> Form {
         text: text.to_owned(),
         selected: fields.kind == value,
     });
-    let text = |id, label, value| TextField {
-        id,
-        name: id,
-        label,
-        value,
-        most: Some(FIELD),
-        ..TextField::default()
-    };
+    let text = |id, label, value| TextField::new(id, label, value).most(FIELD);
     Form::search("/audit")
         .with(select("kind", "kind", "Kind", kinds))
         .with(text("person", "Person (a part of the name, or the id)", &fields.person))

@@ -105,14 +105,7 @@ fn choice(option: &SettingOption, channel: ChannelId, user: &SignedIn) -> Markup
     let id = format!("choose-{title}");
     let label = format!("{title}, now {}", short_line(option.shown(), 80));
     let field = if option.choices.is_empty() {
-        let field = TextField {
-            id: &id,
-            name: "value",
-            label: &label,
-            required: true,
-            ..TextField::default()
-        };
-        field.render()
+        TextField::new(&id, &label, "").name("value").required().render()
     } else {
         let chosen = |value: &str| option.chosen && option.current.as_deref() == Some(value);
         let unset = Choice { value: UNSET, text: "Default".to_owned(), selected: !option.chosen };

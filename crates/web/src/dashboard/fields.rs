@@ -13,6 +13,7 @@ use super::access::{SignedIn, check_access, session_of};
 use super::secret::same;
 use super::sessions::DashboardSession;
 use super::{DashboardState, frame};
+use aetheel_model::plain::short_line;
 
 /// The fields of a form or of an address, in their order.
 #[derive(Default)]
@@ -73,7 +74,7 @@ impl SubmittedForm {
             Err(FormRefusal::Forbidden) => {
                 tracing::warn!(
                     user = user.id().to_field(),
-                    lane = self.fields.one("lane"),
+                    lane = short_line(self.fields.one("lane"), 80),
                     path,
                     "refused a form of the dashboard: the user may not act there"
                 );

@@ -120,15 +120,33 @@ impl Render for Button {
 }
 
 /// A line of text with its label.
-#[derive(Default)]
 pub(in crate::dashboard) struct TextField<'a> {
-    pub(in crate::dashboard) id: &'a str,
-    pub(in crate::dashboard) name: &'a str,
-    pub(in crate::dashboard) label: &'a str,
-    pub(in crate::dashboard) value: &'a str,
+    id: &'a str,
+    name: &'a str,
+    label: &'a str,
+    value: &'a str,
     /// The largest number of characters.
-    pub(in crate::dashboard) most: Option<usize>,
-    pub(in crate::dashboard) required: bool,
+    most: Option<usize>,
+    required: bool,
+}
+
+impl<'a> TextField<'a> {
+    /// Creates a field. Its name in the form is `id`.
+    pub(in crate::dashboard) fn new(id: &'a str, label: &'a str, value: &'a str) -> Self {
+        Self { id, name: id, label, value, most: None, required: false }
+    }
+
+    pub(in crate::dashboard) fn name(self, name: &'a str) -> Self {
+        Self { name, ..self }
+    }
+
+    pub(in crate::dashboard) fn most(self, characters: usize) -> Self {
+        Self { most: Some(characters), ..self }
+    }
+
+    pub(in crate::dashboard) fn required(self) -> Self {
+        Self { required: true, ..self }
+    }
 }
 
 impl Render for TextField<'_> {

@@ -103,14 +103,8 @@ impl StepView<'_> {
             label for="step" { "Step " output id="at" for="step" { (at) } " of " (of) }
             input type="range" id="step" name="step" min="1" max=(of) value=(at);
         };
-        let words = TextField {
-            id: "words",
-            name: "q",
-            label: "Search in inputs and actions",
-            value: &self.asked.words,
-            required: true,
-            ..TextField::default()
-        };
+        let label = "Search in inputs and actions";
+        let words = TextField::new("words", label, &self.asked.words).name("q").required();
         let find = form().hidden("step", at).hidden("go", "hit").with(words);
         html! {
             (nav("Steps", Some("steps"), links))

@@ -52,14 +52,8 @@ pub(in crate::dashboard) async fn page(user: SignedIn, query: Fields) -> Respons
     let before = query.parse("before");
     let search = TurnSearch { words: words.clone(), lane, before, most: BATCH };
     let found = find(search, &user).await;
-    let field = TextField {
-        id: "q",
-        name: "q",
-        label: "Words of a prompt or an answer, a name, or an agent",
-        value: &words,
-        most: Some(WORDS),
-        ..TextField::default()
-    };
+    let label = "Words of a prompt or an answer, a name, or an agent";
+    let field = TextField::new("q", label, &words).most(WORDS);
     let mut form = Form::search("/turns").with(field);
     if !of.is_empty() {
         form = form.hidden("in", &of);
