@@ -56,8 +56,9 @@ def function_lengths(text):
     lines = text.split("\n")
     for at, line in enumerate(lines):
         if begin := FUNCTION.match(line):
-            ends = (begin[1] + "}", begin[1] + ";")
-            end = next((n for n in range(at, len(lines)) if lines[n] in ends), at)
+            # A declaration in a trait ends with a semicolon.
+            ends = re.compile(re.escape(begin[1]) + r"(?:\}|;|\).*;)$|.*\bfn .*;$")
+            end = next((n for n in range(at, len(lines)) if ends.match(lines[n])), at)
             yield end - at + 1
 
 
