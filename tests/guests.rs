@@ -1,8 +1,9 @@
 //! Tests of the shipped backends as components: for every recording they return the actions that
-//! the native tests expect, however the inputs are batched.
+//! the native tests expect, however the inputs are batched and wherever a restart cuts it.
 
 use std::sync::Arc;
 
+use aetheel_model::agent::descriptor::LinkSharing;
 use aetheel_model::agent::{Action, HostCommand, Input, Safety, Spawn, StartTurn, TimedInput};
 use aetheel_model::limits::ResourceLimits;
 use aetheel_recording::Backend;
@@ -46,21 +47,71 @@ async fn same_as_native(name: &str, least: usize) {
     assert!(cases.len() >= least, "only {} recordings", cases.len());
 }
 
+/// Cuts every recording of a backend after each line, as a restart of the gateway does. A fresh guest
+/// continues, once after a replay of the lines before the cut, and once with the state that the first
+/// guest saves there. All actions must be those of the whole recording, so that people see the same
+/// turns and the agent gets the same messages. States are saved between turns, at least `least_saved`
+/// of them.
+async fn same_if_cut(name: &str, least_saved: usize) {
+    let backend = shipped(name).await;
+    let is_kept = backend.descriptor().sharing != LinkSharing::Turn;
+    let mut saved = 0;
+    for case in &cases(name) {
+        let (whole, inputs) = (actions(case), inputs(case));
+        let mut first = backend.open().await.unwrap();
+        let (mut before, mut begun, mut ended) = (Vec::new(), 0, 0);
+        for (cut, input) in inputs.iter().enumerate() {
+            let context = format!("{}, cut after {cut} inputs", case.path.display());
+            let mut next = backend.open().await.unwrap();
+            let again = next.handle(inputs[..cut].to_vec()).await.unwrap();
+            assert_eq!(again, before, "{context}");
+            let mut nexts = vec![next];
+            if is_kept
+                && cut > 0
+                && begun == ended
+                && let Some(state) = first.save().await.unwrap()
+            {
+                let mut next = backend.open().await.unwrap();
+                next.load(&state, &backend.descriptor().version).await.unwrap();
+                nexts.push(next);
+                saved += 1;
+            }
+            for mut next in nexts {
+                let rest = next.handle(inputs[cut..].to_vec()).await.unwrap();
+                let both = [&before[..], &rest].concat();
+                assert_eq!(both, whole, "{context}");
+            }
+            begun += usize::from(matches!(input.input, Input::Command(HostCommand::StartTurn(_))));
+            let actions = first.handle(vec![input.clone()]).await.unwrap();
+            ended += actions.iter().filter(|action| matches!(action, Action::TurnDone(_))).count();
+            before.extend(actions);
+        }
+        assert_eq!(before, whole, "{}", case.path.display());
+    }
+    assert!(saved >= least_saved, "only {saved} states of {name} were saved");
+}
+
 macro_rules! components {
-    ($($test:ident: $name:literal, $least:literal;)*) => { $(
+    ($($test:ident: $check:ident($name:literal, $least:literal);)*) => { $(
         #[tokio::test(flavor = "multi_thread")]
         async fn $test() {
-            same_as_native($name, $least).await;
+            $check($name, $least).await;
         }
     )* };
 }
 components! {
-    the_acp_component_replays_every_recording_like_the_native_parser: "acp", 12;
-    the_claude_component_replays_every_recording_like_the_native_parser: "claude", 90;
-    the_codex_component_replays_every_recording_like_the_native_parser: "codex", 60;
-    the_opencode_component_replays_every_recording_like_the_native_parser: "opencode", 45;
-    the_droid_component_replays_every_recording_like_the_native_parser: "droid", 50;
-    the_gemini_component_replays_every_recording_like_the_native_parser: "gemini", 45;
+    the_acp_component_replays_every_recording_like_the_native_parser: same_as_native("acp", 12);
+    the_claude_component_replays_every_recording_like_the_native_parser: same_as_native("claude", 90);
+    the_codex_component_replays_every_recording_like_the_native_parser: same_as_native("codex", 60);
+    the_opencode_component_replays_every_recording_like_the_native_parser: same_as_native("opencode", 45);
+    the_droid_component_replays_every_recording_like_the_native_parser: same_as_native("droid", 50);
+    the_gemini_component_replays_every_recording_like_the_native_parser: same_as_native("gemini", 45);
+    every_acp_recording_may_be_cut_after_any_line: same_if_cut("acp", 0);
+    every_claude_recording_may_be_cut_after_any_line: same_if_cut("claude", 10);
+    every_codex_recording_may_be_cut_after_any_line: same_if_cut("codex", 8);
+    every_opencode_recording_may_be_cut_after_any_line: same_if_cut("opencode", 40);
+    every_droid_recording_may_be_cut_after_any_line: same_if_cut("droid", 20);
+    every_gemini_recording_may_be_cut_after_any_line: same_if_cut("gemini", 0);
 }
 
 /// Returns the programs that are started for a first and a resumed turn, one-shot and long-lived.
