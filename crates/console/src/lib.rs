@@ -12,7 +12,7 @@
 //! | [`commands`], [`help`], [`files`] | commands, their help, and attached files |
 //! | [`outlet`], [`reply`], [`questions`], [`folded`] | answers, questions and notices |
 //! | [`screen`], [`markdown`], [`terminal`] | rows on stdout, and the mode of the terminal |
-//! | [`waiting`], [`kept`] | prompts that wait when a person leaves |
+//! | [`waiting`], [`saved`] | prompts that wait when a person leaves |
 //! | [`audit`], [`error`] | entries of the audit log, and lines without an effect |
 
 mod audit;

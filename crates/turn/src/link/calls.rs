@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use super::action_error::ActionError;
-use super::machine::LinkEffect;
+use super::effects::LinkEffect;
 use super::served::ServedCalls;
 use super::turns::LinkTurns;
 use super::{LinkDeps, LinkReport};

@@ -1,9 +1,10 @@
 //! A link: one guest with the agent processes it talks to, serving one turn or many.
 //!
 //! The state of a link is a function of its recording: `machine` applies each entry and returns
-//! effects. It consists of `turns` (open turns and their questions), `sessions`, `calls` (of the
-//! host's tools), `served` (those that arrive at the MCP server) and `replies` (keys of messages and
-//! queries). `messages` are exchanged with drivers, and `deps` are the services of a link. A link runs in one task (`task`), which owns the guest, adds the entries and performs
+//! `effects`. It consists of `turns` (open turns and their questions), `sessions`, `calls` (of the
+//! host's tools), `served` (those that arrive at the MCP server), `replies` (keys of messages and
+//! queries) and `process_table`. `messages` are exchanged with drivers, and `deps` are the services
+//! of a link. A link runs in one task (`task`), which owns the guest, adds the entries and performs
 //! the effects on `processes`, `net` (HTTP and its event streams), `files`, `reads` (of posted files)
 //! and `senders` (to drivers and other callers). `plan` decides what a guest may start. `driver`
 //! converts the link's reports into a result. `tests/dispatch` and `tests/links/` test this module.
@@ -11,12 +12,14 @@
 mod action_error;
 mod calls;
 mod deps;
+mod effects;
 mod files;
 mod keepsake;
 mod limits;
 mod machine;
 mod messages;
 mod net;
+mod process_table;
 mod processes;
 mod reads;
 mod replies;

@@ -17,19 +17,15 @@
 mod actions;
 mod checkpoint;
 mod closing;
-mod effects;
-mod processes;
-mod unsolicited;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use self::closing::ClosingState;
-pub(super) use self::effects::{LinkEffect, LinkEffects};
-pub(super) use self::processes::{ProcessTable, command_target};
-pub(super) use self::unsolicited::UnsolicitedTurns;
 use super::LinkReport;
 use super::calls::{CallState, ToolCalls, artifact_size};
+use super::effects::LinkEffect;
+use super::process_table::ProcessTable;
 use super::reads::FileRead;
 use super::replies::ReplyKeys;
 use super::sessions::LinkSession;

@@ -2,7 +2,7 @@
 
 use super::LinkTask;
 use crate::ProcessCommand;
-use crate::link::machine::LinkEffect;
+use crate::link::effects::LinkEffect;
 use crate::link::{LinkReport, UnknownOutput, UnsolicitedTurn};
 use aetheel_model::agent::{
     Action, AgentEventKind, AgentNotice, DiagnosticLevel, Input, Signal, TurnRef,

@@ -1,6 +1,6 @@
 //! The effects that a recording does not show as performed.
 
-use crate::link::machine::LinkEffect;
+use crate::link::effects::LinkEffect;
 use crate::tools::CallKey;
 use aetheel_model::agent::{Action, Input, ProcKey, SpawnFailed, Spawned};
 

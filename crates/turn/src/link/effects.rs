@@ -78,7 +78,7 @@ impl LinkEffects {
         self.0.back()
     }
 
-    pub(super) fn note(&mut self, text: &str) {
+    pub(in crate::link) fn note(&mut self, text: &str) {
         self.push(LinkEffect::Note(text.to_owned()));
     }
 

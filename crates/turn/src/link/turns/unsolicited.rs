@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::LinkEffect;
+use super::LinkTurns;
 use crate::link::LinkReport;
 use crate::link::action_error::ActionError;
-use crate::link::turns::LinkTurns;
+use crate::link::effects::LinkEffect;
 use aetheel_model::agent::{SessionKey, TurnDone, TurnKey, TurnRef};
 use aetheel_model::fold::{Transcript, bounded};
 
@@ -35,7 +35,7 @@ impl UnsolicitedTurns {
     }
 
     /// Returns whether no turn is open.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::link) fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
 
@@ -54,7 +54,7 @@ impl UnsolicitedTurns {
 }
 
 impl LinkTurns {
-    pub(super) fn begin_unsolicited(&mut self, now: f64, turn: TurnRef) {
+    pub(in crate::link) fn begin_unsolicited(&mut self, now: f64, turn: TurnRef) {
         let is_allowed = self.unsolicited.count(now);
         if self.unsolicited.count == MAX_UNSOLICITED_TURNS + 1 {
             self.effects.push(LinkEffect::TooManyUnsolicited(MAX_UNSOLICITED_TURNS));

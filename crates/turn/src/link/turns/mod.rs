@@ -1,10 +1,13 @@
 //! The turns of a link and their questions.
 
+mod unsolicited;
+
 use std::collections::BTreeMap;
 
+use self::unsolicited::UnsolicitedTurns;
 use super::LinkReport;
 use super::action_error::ActionError;
-use super::machine::{LinkEffect, LinkEffects, UnsolicitedTurns};
+use super::effects::{LinkEffect, LinkEffects};
 use super::sessions::{LinkSession, LinkSessions};
 use aetheel_model::agent::{Ask, AskDecision, AskKey, AskKind, SessionKey, TurnKey, TurnRef};
 use aetheel_model::event::Lane;

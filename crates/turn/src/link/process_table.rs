@@ -39,7 +39,11 @@ impl ProcessTable {
     ///
     /// # Errors
     /// Returns an error if the key is in use, or a limit is reached.
-    pub(super) fn start(&mut self, proc: ProcKey, listens: bool) -> Result<(), ActionError> {
+    pub(in crate::link) fn start(
+        &mut self,
+        proc: ProcKey,
+        listens: bool,
+    ) -> Result<(), ActionError> {
         if self.runs(proc) {
             return Err(ActionError::ProcessRunning(proc));
         }
@@ -51,32 +55,32 @@ impl ProcessTable {
         Ok(())
     }
 
-    pub(super) fn started(&mut self, proc: ProcKey) {
+    pub(in crate::link) fn started(&mut self, proc: ProcKey) {
         if let Some(process) = self.processes.get_mut(&proc) {
             process.is_starting = false;
         }
     }
 
     /// Removes a process that could not be started.
-    pub(super) fn failed(&mut self, proc: ProcKey) {
+    pub(in crate::link) fn failed(&mut self, proc: ProcKey) {
         if self.processes.get(&proc).is_some_and(|process| process.is_starting) {
             self.processes.remove(&proc);
             self.started = self.started.saturating_sub(1);
         }
     }
 
-    pub(super) fn ended(&mut self, proc: ProcKey) {
+    pub(in crate::link) fn ended(&mut self, proc: ProcKey) {
         self.processes.remove(&proc);
         self.line(proc);
     }
 
     /// Counts a recorded line.
-    pub(super) fn line(&mut self, proc: ProcKey) {
+    pub(in crate::link) fn line(&mut self, proc: ProcKey) {
         self.counts.entry(proc).or_default().lines += 1;
     }
 
     /// Counts a command, and notes which requests and streams are open.
-    pub(super) fn acted(&mut self, action: &Action) {
+    pub(in crate::link) fn acted(&mut self, action: &Action) {
         if let Some(proc) = command_target(action) {
             self.counts.entry(proc).or_default().commands += 1;
         }
@@ -88,7 +92,7 @@ impl ProcessTable {
     }
 
     /// Notes that a request or a stream is not open any more.
-    pub(super) fn connection_ended(&mut self, input: &Input) {
+    pub(in crate::link) fn connection_ended(&mut self, input: &Input) {
         match input {
             Input::HttpResponse(HttpResponse { request, .. })
             | Input::HttpFailed(HttpFailed { request, .. }) => drop(self.requests.remove(request)),
@@ -128,7 +132,7 @@ impl ProcessTable {
     }
 
     /// Adds a process of a checkpoint.
-    pub(super) fn restore(&mut self, process: &CheckpointProcess, listens: bool) {
+    pub(in crate::link) fn restore(&mut self, process: &CheckpointProcess, listens: bool) {
         let CheckpointProcess { proc, lines, commands, running } = *process;
         self.counts.insert(proc, ProcessCounts { lines, commands });
         if running {
@@ -137,7 +141,7 @@ impl ProcessTable {
     }
 
     /// Returns the processes for a checkpoint: those that run, and those whose output is recorded.
-    pub(super) fn checkpoint(&self) -> Vec<CheckpointProcess> {
+    pub(in crate::link) fn checkpoint(&self) -> Vec<CheckpointProcess> {
         let known: BTreeSet<ProcKey> =
             self.processes.keys().chain(self.counts.keys()).copied().collect();
         let process = |proc| CheckpointProcess {
@@ -150,17 +154,17 @@ impl ProcessTable {
     }
 
     /// Removes all processes, because they are killed.
-    pub(super) fn clear(&mut self) {
+    pub(in crate::link) fn clear(&mut self) {
         self.processes.clear();
     }
 
     /// Resets the number of started processes at the beginning of a turn.
-    pub(super) fn turn_begins(&mut self) {
+    pub(in crate::link) fn turn_begins(&mut self) {
         self.started = 0;
     }
 
     /// Returns whether a process was started since the last turn began.
-    pub(super) fn any_started(&self) -> bool {
+    pub(in crate::link) fn any_started(&self) -> bool {
         self.started > 0
     }
 
@@ -169,7 +173,7 @@ impl ProcessTable {
     }
 
     /// Returns whether a process listens on a port.
-    pub(super) fn any_listens(&self) -> bool {
+    pub(in crate::link) fn any_listens(&self) -> bool {
         self.processes.values().any(|process| process.listens)
     }
 }
