@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use aetheel::startup::turn_parts;
 use aetheel_discord::{Discord, DiscordOptions, TimeLimits};
 use aetheel_dispatch::{Choices, Dispatcher, DispatcherDeps};
 use aetheel_model::access::AllowLists;
@@ -72,7 +73,7 @@ impl Bot {
         let bounds = Bounds::default();
         let mut host = host(&at("workspace"));
         host.limits.links_warm = 1_000;
-        let dispatcher = Dispatcher::new(DispatcherDeps {
+        let deps = DispatcherDeps {
             clock: aetheel_runtime::clock::Clock::system(),
             choices: Choices {
                 backend: backend.descriptor.name.clone(),
@@ -120,7 +121,8 @@ impl Bot {
             rollback: false,
             rollout: aetheel_model::rollout::Rollout::Now,
             machine: None,
-        });
+        };
+        let dispatcher = Dispatcher::new(deps, turn_parts());
         Self { local, dispatcher, ended, _folder: folder }
     }
 

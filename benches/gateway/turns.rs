@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use aetheel::startup::turn_parts;
 use aetheel_dispatch::{
     Choices, DeliveryError, Dispatcher, DispatcherDeps, OpenQuestion, Outlet, QuestionDismissal,
     Reply, Settlement, TurnAnswer,
@@ -226,7 +227,7 @@ impl Gateway {
         let failed = Arc::new(AtomicUsize::new(0));
         let workspace = Workspace::open(&config).await.unwrap();
         let journal = if journal { Some(workspace.journal().await.unwrap()) } else { None };
-        let dispatcher = Dispatcher::new(DispatcherDeps {
+        let deps = DispatcherDeps {
             clock: aetheel_runtime::clock::Clock::system(),
             choices: Choices {
                 backend: backend.to_owned(),
@@ -282,7 +283,8 @@ impl Gateway {
             rollback: false,
             rollout,
             machine: None,
-        });
+        };
+        let dispatcher = Dispatcher::new(deps, turn_parts());
         Self { dispatcher, failed, registry }
     }
 
