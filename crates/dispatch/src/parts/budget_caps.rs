@@ -6,7 +6,7 @@
 //!
 //! The journal gets the reason before the agent is interrupted. So a turn whose agent outlives the
 //! gateway between the two counts as stopped by the budget in the next process, too. The sums and the
-//! notices are in [`budgets`](crate::budgets).
+//! notices are in [`budgets`].
 
 use std::sync::Arc;
 

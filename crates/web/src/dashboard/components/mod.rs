@@ -3,7 +3,7 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`list`] | items with a limit, facts as names and values, and links of a page |
+//! | [`mod@list`] | items with a limit, facts as names and values, and links of a page |
 //! | [`form`] | forms with the secret of the session, their fields and buttons |
 //! | [`table`] | tables that scroll sideways, or stack their cells on a phone |
 //! | [`card`] | framed articles with a heading |
