@@ -373,6 +373,7 @@ impl LaneRegistry {
             .into_iter()
             .partition(|event| LostTurn::of_key(event.key.as_deref()).is_some());
         delivered.into_iter().for_each(|event| queue.restore(event));
+        self.holds.on_queue_change();
         waiting
     }
 }

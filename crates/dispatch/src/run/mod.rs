@@ -97,8 +97,8 @@ pub(crate) async fn run(
         let subject = budgets::subject_of(&shared, &event).await;
         let TurnControls { stop, steers } = controls;
         let turn = TurnContext { event, id, is_resumed, subject, stop, progress, shared };
-        let (turn, parts) = (Arc::new(turn), Vec::new());
-        let mut task = EventTurn { turn, parts, reply: None, slot: Some(slot) };
+        let (turn, slot) = (Arc::new(turn), Some(slot));
+        let mut task = EventTurn { turn, parts: Vec::new(), reply: None, slot };
         let outcome = catch_panic(task.outcome(steers)).await.unwrap_or(Outcome::Panicked);
         if catch_panic(task.settle(outcome)).await.is_err() {
             task.settle(Outcome::Panicked).await;

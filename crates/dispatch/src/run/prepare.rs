@@ -124,9 +124,8 @@ async fn new_plan(turn: &TurnContext) -> Result<TurnPlan, TurnAnswer> {
     let label = descriptor.label();
     notices.extend(channels.fallback_notice(&event.lane, refused.as_deref(), label));
     let is_confined = start.settings.safety != Safety::Danger;
-    if descriptor.own_sandbox && is_confined && !shared.deps.host.mounts {
-        notices.push(messages::own_sandbox_fails(label));
-    }
+    let lacks_mounts = descriptor.own_sandbox && is_confined && !shared.deps.host.mounts;
+    notices.extend(lacks_mounts.then(|| messages::own_sandbox_fails(label)));
     notices.extend(event.by_agent.as_deref().map(messages::by_agent));
     notices.extend(event.late.then(|| messages::LATE_NOTICE.to_owned()));
     if has_moved {
